@@ -1,0 +1,48 @@
+"""Probes: what turns a subject into facts. Each runs once per subject, for all contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from eagle3_contracts.facts import Gap, Record, Tier
+from eagle3_contracts.subject import ResolvedSubject
+
+Yield = Mapping[str, Record | Gap]
+"""Facts by the name of their group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How probes are to run.
+
+    ``device`` is cpu or cuda, ``timeout`` the seconds that one probe may take, ``fault`` the name
+    of a fault to apply inside the probed process (only ``prove`` and the project's tests set it).
+    """
+
+    device: str = "cpu"
+    timeout: float = 300.0
+    fault: str | None = None
+
+
+class Probe(Protocol):
+    """One way to learn about a subject."""
+
+    name: str
+    tier: Tier
+    groups: tuple[str, ...]
+    """The groups of facts it yields, all of them in every run, as a record or a gap."""
+
+    def run(self, subject: ResolvedSubject, request: Request) -> Yield:
+        """Return a record or a gap for each of ``groups``; never raise for a broken subject."""
+        ...
+
+
+def probes() -> tuple[Probe, ...]:
+    """Return all probes, cheapest tier first; importing them imports no torch and no sglang."""
+    from eagle3_contracts.probes.load import LoadProbe
+    from eagle3_contracts.probes.model import ModelProbe
+    from eagle3_contracts.probes.static import StaticProbe
+
+    return (StaticProbe(), LoadProbe(), ModelProbe())
