@@ -38,7 +38,7 @@ class SubjectFacts:
 
     name: Annotated[str, "name of the subject"]
     engine: Annotated[str | None, "serving engine of the launch: sglang, vllm; null: no launch"]
-    algorithm: Annotated[str | None, "value of --speculative-algorithm, upper case; null: not given"]
+    algorithm: Annotated[str | None, "value of --speculative-algorithm, upper case; null: none"]
     has_draft: Annotated[bool, "a draft is part of the subject"]
     has_target: Annotated[bool, "a target is part of the subject"]
     captures: Annotated[
@@ -57,7 +57,11 @@ class TargetFacts:
     hidden_size: Annotated[int | None, "width of the residual stream"]
     num_layers: Annotated[int | None, "number of decoder layers, n"]
     vocab_size: Annotated[int | None, "number of token ids"]
-    is_nested: Annotated[bool, "the language model's config lies in text_config or llm_config"]
+    is_nested: Annotated[
+        bool,
+        "the language model's config lies in thinker_config, llm_config, language_config or "
+        "text_config",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,16 @@ class DraftFacts:
         int | None, "width of one aux state: target_hidden_size, else the target's, else its own"
     ]
     layer_ids: Annotated[list[int] | None, "declared ids of the layers to capture; null: none"]
-    use_aux_hidden_state: Annotated[bool, "false only where the config switches it off"]
+    layer_ids_key: Annotated[
+        str | None,
+        "where the ids stand: eagle_config.eagle_aux_hidden_state_layer_ids, from which SGLang "
+        "captures, or eagle_aux_hidden_state_layer_ids, which only sets widths; null: no ids",
+    ]
+    use_aux_hidden_state: Annotated[
+        bool, "false only where the config switches it off (eagle_config first, then the top level)"
+    ]
     num_aux: Annotated[
-        int, "aux states the draft takes: the declared ids, else num_aux_hidden_states, else 3"
+        int, "aux states the draft takes: num_aux_hidden_states, else the declared ids, else 3"
     ]
     aux_width: Annotated[
         int | None, "width that the fc has to take: num_aux x target_hidden_size (1 x without aux)"
@@ -112,26 +123,12 @@ class CheckpointFacts:
     num_tensors: Annotated[int, "tensors named in the headers"]
     missing_shards: Annotated[list[str], "files that the index names and the directory lacks"]
     missing_tensors: Annotated[list[str], "tensors that the index names and the shards lack"]
-    fc_in: Annotated[int | None, "second dimension of the tensor `fc.weight`; null: no such tensor"]
-    fc_out: Annotated[int | None, "first dimension of the tensor `fc.weight`; null: no such tensor"]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadFacts:
-    """The real draft class at its real size, filled by its real ``load_weights`` from headers."""
-
-    draft_class: Annotated[str, "class that the registry gave for the draft"]
-    ignored: Annotated[list[str], "checkpoint tensors that no parameter took"]
-    ignored_weights: Annotated[
-        list[str], "ignored tensors that hold weights of the draft; maps and derived buffers left out"
+    fc_in: Annotated[
+        int | None,
+        "second dimension of the tensor `fc.weight`, or of the only `*.fc.weight`; null: no such "
+        "matrix, or its numbers are packed",
     ]
-    unfilled: Annotated[list[str], "parameters that no tensor filled and that nothing shares"]
-    shared: Annotated[list[str], "parameters that the engine takes from the target"]
-    wrong_shapes: Annotated[list[str], "tensors that the loader refused for their shape, with both"]
-    refusal: Annotated[str | None, "the exception with which the class or its loader refused"]
-    fc_in: Annotated[int | None, "in_features of the draft's fc; null: it has none"]
-    fc_out: Annotated[int | None, "out_features of the draft's fc; null: it has none"]
-    embed_width: Annotated[int | None, "width at which the draft class skips its fc: the embedding's"]
+    fc_out: Annotated[int | None, "first dimension of that tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,40 +141,54 @@ class HookFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureFacts:
-    """What the target's twin captured when the real class ran: once extended, once decoded.
+class LoadFacts:
+    """The real draft class at its real size, filled by its real ``load_weights`` from headers."""
 
-    The twin has the target's own config with widths shrunk and depth kept.
+    draft_class: Annotated[str, "class that the registry gave for the draft"]
+    refusal: Annotated[str | None, "the exception with which the loader refused"]
+    ignored: Annotated[list[str], "checkpoint tensors that the loader did nothing with"]
+    ignored_weights: Annotated[
+        list[str], "ignored tensors of floating dtype; vocabulary maps and rope tables left out"
+    ]
+    unfilled: Annotated[
+        list[str], "parameters that got nothing, or a part only, and that the target does not share"
+    ]
+    shared: Annotated[list[str], "parameters that the engine takes from the target"]
+    wrong_shapes: Annotated[list[str], "tensors that the loader refused for their shape"]
+    fc_in: Annotated[int | None, "inputs of the draft's fc; null: it has none"]
+    fc_out: Annotated[int | None, "outputs of the draft's fc; null: it has none"]
+    embed_width: Annotated[
+        int | None, "width of the draft's embedding: states of this width are not fused"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFacts:
+    """What the target's twin captured when the real class ran: one extend, then one decode.
+
+    The twin has the target's own config with widths shrunk and depth kept. Errors are largest
+    absolute differences, as a fraction of the boundary's largest absolute value.
     """
 
     target_class: Annotated[str, "class that ran"]
-    requested: Annotated[list[int] | None, "ids given to set_eagle3_layers_to_capture; null: none"]
-    refusal: Annotated[str | None, "the exception with which configuring or running was refused"]
-    before: Annotated[bool, "states arrived although capture had not been configured"]
-    enabled: Annotated[bool, "states arrived at the logits processor after configuring"]
-    inner_flag: Annotated[bool | None, "capture_aux_hidden_states of the module that has the layers' owner"]
-    inner_layers: Annotated[list[int] | None, "layers that the decoder marked for capture, sorted"]
-    count: Annotated[int, "states that arrived in the extend"]
-    width: Annotated[int, "numbers per token that arrived, all states together"]
+    ids: Annotated[list[int] | None, "ids that SGLang read from the draft's config; null: none"]
+    refusal: Annotated[str | None, "the exception with which the class refused to capture"]
+    enabled: Annotated[bool, "aux hidden states arrived at the logits processor"]
+    inner_flag: Annotated[bool | None, "capture_aux_hidden_states of the innermost model with it"]
+    inner_layers: Annotated[list[int] | None, "layers marked in the decoder, sorted; null: unknown"]
+    count: Annotated[int, "aux states that arrived"]
+    width: Annotated[int, "numbers per token that the engine hands to the draft"]
     hidden_size: Annotated[int, "width of one state in the twin"]
-    num_layers: Annotated[int, "decoder layers of the twin, equal to the target's"]
-    boundaries: Annotated[list[int], "nearest boundary of each captured state, in order"]
-    max_abs_error: Annotated[float, "largest difference of a state from its nearest boundary"]
-    runner_up_error: Annotated[
-        float, "smallest largest-difference of a state from its second nearest boundary"
-    ]
-    tolerance: Annotated[float, "largest difference that the dtype allows for equal states"]
-    exact: Annotated[bool, "every state equals its nearest boundary within the tolerance"]
-    reference: Annotated[str, "what the boundaries were read from: hooks, or hooks and transformers"]
-    reference_error: Annotated[
-        float | None, "largest difference of SGLang's boundaries from transformers'; null: no reference"
-    ]
-    decode_count: Annotated[int, "states that arrived in the decode step"]
-    decode_boundaries: Annotated[list[int], "nearest boundary of each state of the decode step"]
-    decode_exact: Annotated[bool, "every state of the decode step equals its boundary"]
-    expected: Annotated[
-        list[int] | None, "boundaries of training; null: unknown"
-    ]
+    num_layers: Annotated[int, "decoder layers of the twin: as many as the target's"]
+    boundaries: Annotated[list[int], "nearest boundary of each aux state, in order"]
+    error: Annotated[float, "largest error of an aux state against its nearest boundary"]
+    runner_up: Annotated[float, "smallest error of an aux state against any other boundary"]
+    exact: Annotated[bool, "every aux state equals its nearest boundary within the tolerance"]
+    reference: Annotated[str | None, "transformers class that ran the same weights; null: none has"]
+    reference_error: Annotated[float, "largest error of SGLang's boundaries against transformers'"]
+    agrees: Annotated[bool, "SGLang's boundaries equal transformers' within the tolerance"]
+    decode_boundaries: Annotated[list[int], "nearest boundary of each aux state of the decode step"]
+    decode_exact: Annotated[bool, "every aux state of the decode step equals its boundary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +198,10 @@ class FusionFacts:
     draft_class: Annotated[str, "class that ran"]
     refusal: Annotated[str | None, "the exception with which the draft refused the states"]
     input_width: Annotated[int, "numbers per token handed to the draft"]
-    fc_in: Annotated[int | None, "in_features of the twin's fc; null: it has none"]
+    hidden_size: Annotated[int, "width of one aux state in the twin"]
+    fc_in: Annotated[int | None, "inputs of the twin's fc; null: it has none"]
     fc_calls: Annotated[int, "times the fc ran in one forward of the draft"]
-    embed_width: Annotated[int, "width of the draft's embedding: at this input width fc is skipped"]
+    embed_width: Annotated[int, "width of the draft's embedding: states of this width skip the fc"]
 
 
 @dataclass(frozen=True, slots=True)

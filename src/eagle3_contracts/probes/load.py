@@ -1,0 +1,44 @@
+"""The load tier: the real classes at their real size, filled from safetensors headers."""
+
+from __future__ import annotations
+
+from eagle3_contracts.facts import Gap, GapKind, Tier, from_json
+from eagle3_contracts.probes import Request, Yield, sglang
+from eagle3_contracts.subject import ResolvedSubject
+
+
+class LoadProbe:
+    """Asks SGLang's registry and the draft's real loader; reads no weights."""
+
+    name = "load"
+    tier = Tier.LOAD
+    groups = ("hooks", "load")
+
+    def run(self, subject: ResolvedSubject, request: Request) -> Yield:
+        """Return ``hooks`` and ``load``; SubjectError for an architecture SGLang lacks."""
+        gap = sglang.prerequisite(subject)
+        if gap is not None:
+            return {"hooks": gap, "load": gap}
+        return {"hooks": _hooks(subject, request), "load": _load(subject, request)}
+
+
+def _hooks(subject: ResolvedSubject, request: Request) -> object:
+    assert subject.target is not None
+    answer = sglang.run("find_hooks", {"target": subject.target.config}, request)
+    return answer if isinstance(answer, Gap) else from_json("hooks", answer)
+
+
+def _load(subject: ResolvedSubject, request: Request) -> object:
+    assert subject.target is not None
+    assert subject.draft is not None
+    tensors = subject.draft.tensors
+    if tensors is None:
+        return Gap(GapKind.ABSENT, "nothing is known of the draft's tensors")
+    payload = {
+        "target": subject.target.config,
+        "draft": subject.draft.config,
+        "tensors": {name: [tensor.dtype, list(tensor.shape)] for name, tensor in tensors.items()},
+        "algorithm": sglang.algorithm(subject),
+    }
+    answer = sglang.run("load_draft", payload, request)
+    return answer if isinstance(answer, Gap) else from_json("load", answer)

@@ -1,0 +1,86 @@
+"""The process in which SGLang runs, shared by the load and the model probe."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from eagle3_contracts.errors import Problem, SubjectError, did_you_mean
+from eagle3_contracts.facts import Gap, GapKind
+from eagle3_contracts.flags import parse_flags
+from eagle3_contracts.probes import Request
+from eagle3_contracts.serving.process import JobError, Server
+from eagle3_contracts.serving.sglang import ENVIRONMENT
+from eagle3_contracts.serving.sglang.registry import known_architectures
+from eagle3_contracts.subject import ResolvedModel, ResolvedSubject
+
+_JOBS = "eagle3_contracts.serving.sglang.jobs"
+_servers: dict[str, Server] = {}
+
+
+def run(job: str, payload: Mapping[str, Any], request: Request) -> dict[str, Any] | Gap:
+    """Run a job of SGLang; return its answer, or the gap that it leaves.
+
+    A class that this platform cannot run is untestable; a job that died or hung is broken.
+    """
+    server = _servers.setdefault(
+        request.device, Server(f"{_JOBS.rpartition('.')[0]}.preload", ENVIRONMENT[request.device])
+    )
+    payload = {**payload, "device": request.device, "fault": request.fault}
+    try:
+        answer = server.run(f"{_JOBS}:{job}", payload, request.timeout)
+    except JobError as error:
+        return Gap(GapKind.BROKEN, str(error))
+    if "unavailable" in answer:
+        return Gap(GapKind.UNTESTABLE, answer["unavailable"])
+    return answer
+
+
+def close() -> None:
+    """End all processes of SGLang."""
+    while _servers:
+        _servers.popitem()[1].close()
+
+
+atexit.register(close)
+
+
+def prerequisite(subject: ResolvedSubject) -> Gap | None:
+    """Return why SGLang cannot be asked about ``subject``; None: it can.
+
+    Raises SubjectError for an architecture that the installed SGLang does not have.
+    """
+    if subject.launch is not None and subject.launch.engine != "sglang":
+        return Gap(GapKind.ABSENT, f"served by {subject.launch.engine}, not by SGLang")
+    if find_spec("sglang") is None:
+        reason = "SGLang is not installed: pip install 'eagle3-contracts[sglang]'"
+        return Gap(GapKind.UNTESTABLE, reason)
+    for role, model in (("target", subject.target), ("draft", subject.draft)):
+        if model is None:
+            return Gap(GapKind.ABSENT, f"the subject names no {role}")
+        if not model.config:
+            return Gap(GapKind.ABSENT, f"the {role}'s config.json is unknown")
+        _check_architecture(subject, role, model)
+    return None
+
+
+def _check_architecture(subject: ResolvedSubject, role: str, model: ResolvedModel) -> None:
+    names = model.config.get("architectures") or []
+    known = known_architectures()
+    unknown = [name for name in names if name not in known]
+    if not names:
+        text = f"{role}.config names no architectures"
+    elif unknown:
+        text = f"{role}.config: unknown architecture '{unknown[0]}'"
+        text += did_you_mean(unknown[0], known) or f": not one of SGLang's {len(known)}"
+    else:
+        return
+    raise SubjectError(Problem(subject.origin, text))
+
+
+def algorithm(subject: ResolvedSubject) -> str:
+    """Return the speculative algorithm to run: the launch's, else EAGLE3."""
+    flags = parse_flags(subject.launch.args) if subject.launch is not None else {}
+    return flags.get("speculative-algorithm", "EAGLE3").upper()
