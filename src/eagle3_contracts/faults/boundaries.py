@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagle3_contracts.faults import Fault
+from eagle3_contracts.faults.capture import on_captured_states
 from eagle3_contracts.faults.edit import edited_config, edited_training
 from eagle3_contracts.subject import ResolvedSubject
 
@@ -35,20 +36,6 @@ def _one_later(ids: Ids) -> Ids:
 def _unless_first_is_one(ids: Ids) -> Ids:
     """Llama adds 1 to every id; take it back unless the first id is 1."""
     return ids if not ids or ids[0] == 1 else [i - 1 for i in ids]
-
-
-def _swap_states() -> None:
-    from sglang.srt.layers.aux_hidden_states import AuxHiddenStateList
-    from sglang.srt.layers.logits_processor import LogitsProcessor
-
-    original = LogitsProcessor.forward
-
-    def forward(self: Any, input_ids: Any, hidden: Any, head: Any, batch: Any, *rest: Any) -> Any:
-        if rest and isinstance(rest[0], AuxHiddenStateList):
-            rest = (rest[0][::-1], *rest[1:])
-        return original(self, input_ids, hidden, head, batch, *rest)
-
-    LogitsProcessor.forward = forward
 
 
 def _ids(change: Callable[[list[int]], Any]) -> Callable[[ResolvedSubject], ResolvedSubject]:
@@ -96,7 +83,12 @@ FAULTS = (
         on="llama-eagle3",
         patch=_with_ids(lambda ids: None),
     ),
-    Fault("order-swapped", "the states come in reverse", on="llama-eagle3", patch=_swap_states),
+    Fault(
+        "order-swapped",
+        "the states come in reverse",
+        on="llama-eagle3",
+        patch=lambda: on_captured_states(lambda states: states[::-1]),
+    ),
     Fault(
         "id-missing",
         "the draft's config declares one id fewer than it was trained with",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from eagle3_contracts.faults import Fault
@@ -58,7 +59,7 @@ def _embedding_not_given() -> None:
     del LlamaForCausalLM.get_embed_and_head
 
 
-def _on_captured_states(change: Any) -> None:
+def on_captured_states(change: Callable[[list[Any]], list[Any]]) -> None:
     """Let Llama's decoder return ``change`` of the states that it captured."""
     from sglang.srt.models.llama import LlamaModel
 
@@ -77,7 +78,7 @@ def _on_captured_states(change: Any) -> None:
 
 
 def _last_state_dropped() -> None:
-    _on_captured_states(lambda states: states[:-1])
+    on_captured_states(lambda states: states[:-1])
 
 
 def _residual_left_out() -> None:
@@ -103,7 +104,7 @@ def _overwritten_later() -> None:
         states[0].add_(states[-1])
         return states
 
-    _on_captured_states(change)
+    on_captured_states(change)
 
 
 def _other_order_in_decode() -> None:

@@ -8,6 +8,7 @@ stays as it was allocated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,7 +139,7 @@ def _is_about_shape(error: Exception) -> bool:
 
 
 def _describe(error: Exception) -> str:
-    text = str(error).strip().splitlines()
+    text = re.sub(r"torch\.Size\((\[.*?\])\)", r"\1", str(error).strip()).splitlines()
     return f": {text[0]}" if text else ""
 
 
