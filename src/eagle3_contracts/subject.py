@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from eagle3_contracts.contract import Family
 from eagle3_contracts.facts import Tier
@@ -46,7 +46,7 @@ class Model(_Part):
     """Inline hf_quant_config.json."""
     tensors: dict[str, Tensor] | None = None
     """Inline safetensors header; when given, no weight file is looked at."""
-    values: dict[str, tuple[bool, ...] | tuple[LayerId, ...]] = {}
+    values: dict[str, tuple[StrictBool, ...] | tuple[LayerId, ...]] = {}
     """Small integer and boolean tensors by value, added to the tensors."""
 
 
@@ -119,7 +119,7 @@ class ResolvedModel(_Part):
     """The whole hf_quant_config.json; None: there is none."""
     tensors: dict[str, Tensor] | None = None
     """All tensors of the checkpoint, values included; None: nothing is known of them."""
-    values: dict[str, tuple[bool, ...] | tuple[int, ...]] = {}
+    values: dict[str, tuple[StrictBool, ...] | tuple[StrictInt, ...]] = {}
     """Small tensors known by value."""
     missing_shards: tuple[str, ...] = ()
     """Files that the index names and the directory lacks."""
