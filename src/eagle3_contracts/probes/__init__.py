@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,10 +30,20 @@ class Request:
 class Probe(Protocol):
     """One way to learn about a subject."""
 
-    name: str
-    tier: Tier
-    groups: tuple[str, ...]
-    """The groups of facts it yields, all of them in every run, as a record or a gap."""
+    @property
+    def name(self) -> str:
+        """Name of the probe."""
+        ...
+
+    @property
+    def tier(self) -> Tier:
+        """What has to run for it."""
+        ...
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of facts it yields, all of them in every run, as a record or a gap."""
+        ...
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
         """Return a record or a gap for each of ``groups``; never raise for a broken subject."""
@@ -46,3 +57,10 @@ def probes() -> tuple[Probe, ...]:
     from eagle3_contracts.probes.static import StaticProbe
 
     return (StaticProbe(), LoadProbe(), ModelProbe())
+
+
+def close() -> None:
+    """End the processes that probes have started; they start anew when they are needed again."""
+    module = sys.modules.get(f"{__name__}.sglang")
+    if module is not None:
+        module.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagle3_contracts.facts import Gap, GapKind, Tier, from_json
+from eagle3_contracts.facts import Gap, GapKind, Record, Tier, from_json
 from eagle3_contracts.probes import Request, Yield, sglang
 from eagle3_contracts.subject import ResolvedSubject
 
@@ -22,13 +22,13 @@ class LoadProbe:
         return {"hooks": _hooks(subject, request), "load": _load(subject, request)}
 
 
-def _hooks(subject: ResolvedSubject, request: Request) -> object:
+def _hooks(subject: ResolvedSubject, request: Request) -> Record | Gap:
     assert subject.target is not None
     answer = sglang.run("find_hooks", {"target": subject.target.config}, request)
     return answer if isinstance(answer, Gap) else from_json("hooks", answer)
 
 
-def _load(subject: ResolvedSubject, request: Request) -> object:
+def _load(subject: ResolvedSubject, request: Request) -> Record | Gap:
     assert subject.target is not None
     assert subject.draft is not None
     tensors = subject.draft.tensors

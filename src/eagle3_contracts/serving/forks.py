@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import io
 import json
 import os
 import select
@@ -25,17 +26,17 @@ from typing import Any, NoReturn
 _POLL = 0.005
 _PR_SET_PDEATHSIG = 1
 _ANSWERS = 1  # standard output before anything else can print there
+_REQUESTS = io.BufferedReader(io.FileIO(0, closefd=False))
 
 
 def main(preload: str) -> None:
     """Serve until standard input ends."""
     answers = os.dup(_ANSWERS)
     os.dup2(2, _ANSWERS)
-    _die_with_parent()
     # What is wrong with it is reported by the first job, which imports it again.
     with contextlib.suppress(Exception):
         importlib.import_module(preload)
-    for line in iter(sys.stdin.buffer.readline, b""):
+    for line in iter(_REQUESTS.readline, b""):
         end = _serve(json.loads(line))
         os.write(answers, json.dumps(end).encode() + b"\n")
 
@@ -50,7 +51,7 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
             if time.monotonic() > deadline:
                 return {"error": f"no answer within {request['timeout']:g} s"}
             if _asker_is_gone():
-                os._exit(1)
+                raise SystemExit(1)
         return {"error": f"died with exit code {os.waitstatus_to_exitcode(ended[1])}"}
     finally:
         _end_group(child)
@@ -58,7 +59,7 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _asker_is_gone() -> bool:
     readable, _, _ = select.select([0], [], [], _POLL)
-    return bool(readable) and not sys.stdin.buffer.peek(1)
+    return bool(readable) and not _REQUESTS.peek(1)
 
 
 def _end_group(child: int) -> None:

@@ -24,7 +24,7 @@ def install() -> None:
     ATTENTION_BACKENDS[REPLACES] = PlainAttention
 
 
-class PlainAttention(AttentionBackend):  # type: ignore[misc]
+class PlainAttention(AttentionBackend):
     """One sequence after the other, softmax over explicit scores, in the dtype of the query."""
 
     def __init__(self, runner: Any) -> None:

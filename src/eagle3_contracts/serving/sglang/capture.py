@@ -51,9 +51,9 @@ def decoder_layers(model: torch.nn.Module, num_layers: int) -> list[torch.nn.Mod
     Raises LookupError when there is none, for instance for a class that builds its layers lazily.
     """
     for name, module in model.named_modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == num_layers:
-            if "vision" not in name and "visual" not in name:
-                return list(module)
+        is_list = isinstance(module, torch.nn.ModuleList) and len(module) == num_layers
+        if is_list and "vision" not in name and "visual" not in name:
+            return list(module)
     raise LookupError(f"{type(model).__name__} has no list of {num_layers} decoder layers")
 
 

@@ -30,19 +30,19 @@ Payload = Mapping[str, Any]
 
 
 def answered(job: Callable[[Payload], dict[str, Any]]) -> Callable[[Payload], dict[str, Any]]:
-    """Let ``job`` run under the fault of its payload, and turn Unavailable into an answer."""
+    """Let ``job`` run under the fault of its payload, and turn UnavailableError into an answer."""
 
     def run(payload: Payload) -> dict[str, Any]:
         try:
             with patched(payload.get("fault")):
                 return job(payload)
-        except Unavailable as error:
+        except UnavailableError as error:
             return {"unavailable": str(error)}
 
     return run
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """This platform cannot run the class; the text is the exact reason."""
 
 
@@ -53,7 +53,7 @@ def needed(step: str) -> Any:
         yield
     except Exception as error:
         traceback.print_exc()
-        raise Unavailable(f"{step}: {type(error).__name__}: {error}") from error
+        raise UnavailableError(f"{step}: {type(error).__name__}: {error}") from error
 
 
 @answered

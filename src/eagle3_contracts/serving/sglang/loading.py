@@ -152,9 +152,8 @@ def unfilled(model: torch.nn.Module, filled: Mapping[str, int], shared: Sequence
         got = filled.get(name, 0)
         if got == 0:
             missing.append(name)
-        elif got < parameter.numel() and not hasattr(parameter, "org_vocab_size"):
-            if _is_fused(name):
-                missing.append(f"{name} ({got} of {parameter.numel()} elements)")
+        elif got < parameter.numel() and _is_fused(name):
+            missing.append(f"{name} ({got} of {parameter.numel()} elements)")
     return missing
 
 

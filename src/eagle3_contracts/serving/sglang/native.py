@@ -24,7 +24,7 @@ def complete_operators() -> None:
 
 def complete_models() -> None:
     """Correct the models that take a way of their own off CUDA; they must be imported already."""
-    llama4 = sys.modules.get("sglang.srt.models.llama4")
+    llama4: Any = sys.modules.get("sglang.srt.models.llama4")
     if llama4 is not None:
         # Off CUDA its attention computes in bfloat16 whatever the model's dtype is. Its experts
         # need streams on CUDA, so they stay on the other way.
@@ -33,7 +33,7 @@ def complete_models() -> None:
 
 
 def skip_warm_ups() -> None:
-    """Leave out the first run of the KV copy kernel: a second in the interpreter, for trees only."""
+    """Leave out the first run of the KV copy kernel: a second when interpreted, for trees only."""
     from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool
 
     MHATokenToKVPool._init_kv_copy_and_warmup = _nothing

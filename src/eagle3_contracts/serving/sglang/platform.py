@@ -15,7 +15,7 @@ from sglang.srt.platforms.interface import SRTPlatform
 from eagle3_contracts.serving.sglang import native
 
 
-class CpuPlatform(CpuDeviceMixin, SRTPlatform):  # type: ignore[misc]
+class CpuPlatform(CpuDeviceMixin, SRTPlatform):
     """Runs SGLang's real model classes on a plain CPU; registered out of tree."""
 
     _enum = PlatformEnum.OOT

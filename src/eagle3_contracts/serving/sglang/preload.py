@@ -9,10 +9,10 @@ import warnings
 warnings.simplefilter("ignore")
 logging.disable(logging.WARNING)
 
-import torch
-from sglang.srt.plugins import load_plugins
+import torch  # noqa: E402
+from sglang.srt.plugins import load_plugins  # noqa: E402
 
-import eagle3_contracts.serving.sglang.jobs  # noqa: F401
+import eagle3_contracts.serving.sglang.jobs  # noqa: E402, F401
 
 torch.set_num_threads(1)
 load_plugins()

@@ -14,6 +14,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from eagle3_contracts.serving.sglang.capture import decoder_layers
+
 _SEED = 20240229
 
 
@@ -57,7 +59,7 @@ def save(model: Any, prefix: str, directory: Path) -> None:
 @torch.no_grad()
 def boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torch.Tensor]:
     """Return boundaries 0 to n of ``prompt``, each [tokens, hidden]."""
-    layers = _decoder(model, num_layers)
+    layers = decoder_layers(model, num_layers)
     last: list[torch.Tensor] = []
 
     def keep(_: Any, __: Any, output: Any) -> None:
@@ -69,11 +71,3 @@ def boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torch
     finally:
         hook.remove()
     return [state[0] for state in (*output.hidden_states[:num_layers], last[-1])]
-
-
-def _decoder(model: Any, num_layers: int) -> torch.nn.ModuleList:
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.ModuleList) and len(module) == num_layers:
-            if "vision" not in name:
-                return module
-    raise LookupError(f"{type(model).__name__} has no list of {num_layers} decoder layers")

@@ -90,7 +90,9 @@ def draft_twin(config: Mapping[str, Any], *, target_hidden: int | None) -> dict[
 
 def _decoder(config: Mapping[str, Any], hidden: int) -> dict[str, Any]:
     sizes = {**_WIDTHS, **_EXPERTS}
-    twin = {k: v for k, v in sizes.items() if isinstance(config.get(k), int | float)}
+    twin: dict[str, Any] = {
+        k: v for k, v in sizes.items() if isinstance(config.get(k), int | float)
+    }
     if isinstance(config.get("num_experts_per_tok"), int):
         twin["num_experts_per_tok"] = min(2, config["num_experts_per_tok"])
     if isinstance(config.get("num_key_value_heads"), int):
