@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,7 +31,7 @@ def run(job: str, payload: Mapping[str, Any], request: Request) -> dict[str, Any
     server = _servers.setdefault(
         request.device, Server(f"{_JOBS.rpartition('.')[0]}.preload", ENVIRONMENT[request.device])
     )
-    payload = {**payload, "device": request.device, "fault": request.fault}
+    payload = {**payload, "device": request.device, "fault": request.fault, "cache": _cache()}
     try:
         answer = server.run(f"{_JOBS}:{job}", payload, request.timeout)
     except JobError as error:
@@ -36,6 +39,14 @@ def run(job: str, payload: Mapping[str, Any], request: Request) -> dict[str, Any
     if "unavailable" in answer:
         return Gap(GapKind.UNTESTABLE, answer["unavailable"])
     return answer
+
+
+@cache
+def _cache() -> str:
+    """Return the directory in which the jobs of this process keep their references."""
+    folder = tempfile.mkdtemp(prefix="eagle3-references-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def close() -> None:

@@ -7,6 +7,7 @@ run the class, which says nothing about the integration.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import tempfile
 import traceback
@@ -33,6 +34,7 @@ def answered(job: Callable[[Payload], dict[str, Any]]) -> Callable[[Payload], di
     """Let ``job`` run under the fault of its payload, and turn UnavailableError into an answer."""
 
     def run(payload: Payload) -> dict[str, Any]:
+        gc.disable()  # the process ends with its one job
         try:
             with patched(payload.get("fault")):
                 return job(payload)
@@ -64,7 +66,7 @@ def load_draft(payload: Payload) -> dict[str, Any]:
     [dtype, shape], ``algorithm``, ``device``.
     """
     with tempfile.TemporaryDirectory() as folder:
-        plan = _plan(payload, Path(folder), payload["draft"], load_format="dummy")
+        plan = _plan(payload, Path(folder), payload["draft"], dummy=True)
         with needed("building the draft on the meta device"):
             model = Context(plan).empty_draft()
         loaded = loading.load(model, payload["tensors"])
@@ -135,7 +137,8 @@ def run_plain(payload: Payload) -> dict[str, Any]:
 def run_twin(payload: Payload) -> dict[str, Any]:
     """Run the target's twin and hand its states to the draft's; yields ``capture``, ``fusion``.
 
-    ``payload``: ``target`` and ``draft`` config.json, ``algorithm``, ``device``.
+    ``payload``: ``target`` and ``draft`` config.json, ``algorithm``, ``device``, and ``cache``, a
+    directory in which what transformers says about a twin is kept.
     """
     text = language_of(payload["target"])
     draft = twin.draft_twin(payload["draft"], target_hidden=text.get("hidden_size"))
@@ -159,7 +162,7 @@ class _Seen:
         self.runtime = runtime
         self.layers, self.hidden = config["num_hidden_layers"], config["hidden_size"]
         self.extend, self.decode = capture.Recording(), capture.Recording()
-        self.reference: Any = runtime.plan.reference
+        self.reference = runtime.plan.reference
 
     def run(self) -> None:
         model = self.runtime.target.model
@@ -189,7 +192,7 @@ class _Seen:
             "error": extend.error,
             "runner_up": extend.runner_up,
             "exact": extend.exact,
-            "reference": None if self.reference is None else type(self.reference).__name__,
+            "reference": None if self.reference is None else self.reference.name,
             "reference_error": difference,
             "agrees": difference <= extend.reference_tolerance,
             "decode_boundaries": decode.nearest,
@@ -199,8 +202,8 @@ class _Seen:
     def _difference(self) -> float:
         if self.reference is None or len(self.extend.boundaries) <= self.layers:
             return 0.0
-        theirs = reference.boundaries(self.reference, PROMPT, self.layers)
-        return max(error_between(self.extend.boundaries[k], b) for k, b in enumerate(theirs))
+        ours, theirs = self.extend.boundaries, self.reference.boundaries
+        return max(error_between(ours[k], boundary) for k, boundary in enumerate(theirs))
 
 
 def _fuse(runtime: Runtime, seen: _Seen) -> dict[str, Any]:
@@ -243,40 +246,36 @@ def _features(fc: Any, side: str) -> int | None:
     return int(getattr(fc, f"{side}_features", None) or getattr(fc, f"{side}put_size"))
 
 
-def _plan(
-    payload: Payload, folder: Path, draft: Mapping[str, Any], load_format: str = "auto"
-) -> Plan:
-    """Write the twin of the target and the given draft config, and plan to run them."""
-    target_dir, draft_dir = folder / "target", folder / "draft"
-    target_dir.mkdir()
-    draft_dir.mkdir()
-    (draft_dir / "config.json").write_text(json.dumps(draft))
+def _plan(payload: Payload, folder: Path, draft: Mapping[str, Any], *, dummy: bool = False) -> Plan:
+    """Write the twin of the target and the given draft config, and plan to run them.
+
+    With ``dummy``, or without a transformers class for the twin, SGLang makes up the weights.
+    """
     config = twin.target_twin(payload["target"])
-    model = None
-    if load_format == "auto":
-        model, load_format = _weights(config, target_dir)
-    (target_dir / "config.json").write_text(json.dumps(config))
+    target_dir, draft_dir = folder / "target", folder / "draft"
+    for directory, content in ((target_dir, config), (draft_dir, draft)):
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(content))
+    made = None if dummy else _reference(config, Path(payload["cache"]))
+    if made is not None:
+        (target_dir / made.weights.name).symlink_to(made.weights)
     return Plan(
         target=target_dir,
         draft=draft_dir,
         algorithm=payload["algorithm"],
         device=payload["device"],
         dtype="float32" if payload["device"] == "cpu" else "float16",
-        load_format=load_format,
-        reference=model,
+        load_format="dummy" if made is None else "auto",
+        reference=made,
     )
 
 
-def _weights(config: Mapping[str, Any], directory: Path) -> tuple[Any, str]:
-    """Write the weights of a transformers reference; without one, SGLang makes them up."""
+def _reference(config: Mapping[str, Any], cache: Path) -> reference.Reference | None:
     text = language_of(config)
     prefix = "" if text is config else "language_model."
-    try:
-        model = reference.build(text)
-    except LookupError:
-        return None, "dummy"
-    reference.save(model, prefix, directory)
-    return model, "auto"
+    with contextlib.suppress(LookupError):
+        return reference.prepare(text, prefix, PROMPT, cache)
+    return None
 
 
 def language_of(config: Mapping[str, Any]) -> Mapping[str, Any]:

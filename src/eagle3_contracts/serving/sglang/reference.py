@@ -6,7 +6,12 @@ applied, so boundary n is read from the last layer's output instead.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +22,56 @@ from safetensors.torch import load_file, save_file
 from eagle3_contracts.serving.sglang.capture import decoder_layers
 
 _SEED = 20240229
+_WEIGHTS, _STATES = "model.safetensors", "boundaries.safetensors"
 
 
-def build(config: Mapping[str, Any]) -> Any:
-    """Return a randomly initialised transformers model for the language model of a config.json.
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What transformers says about a twin: the class, its weights, boundaries 0 to n.
 
-    Raises LookupError when transformers has no class for it.
+    Each boundary is [tokens, hidden], for the prompt that the reference was made with.
+    """
+
+    name: str
+    weights: Path
+    boundaries: tuple[torch.Tensor, ...]
+
+
+def prepare(
+    config: Mapping[str, Any], prefix: str, prompt: Sequence[int], cache: Path
+) -> Reference:
+    """Return the reference of a language model's config.json, made once for each ``cache``.
+
+    The names of its weights stand after ``prefix``. Raises LookupError when transformers has no
+    class for it.
     """
     kind = _kind(config)
+    key = json.dumps([transformers.__version__, prefix, list(prompt), config], sort_keys=True)
+    folder = cache / hashlib.sha256(key.encode()).hexdigest()[:32]
+    if not folder.is_dir():
+        _make(kind, config, prefix, prompt, folder)
+    states = load_file(folder / _STATES)
+    boundaries = tuple(states[str(k)] for k in range(len(states)))
+    return Reference(kind.__name__, folder / _WEIGHTS, boundaries)
+
+
+def _make(
+    kind: Any, config: Mapping[str, Any], prefix: str, prompt: Sequence[int], folder: Path
+) -> None:
+    model = _build(kind, config)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        model.save_pretrained(name)
+        tensors = load_file(Path(name, _WEIGHTS))
+        save_file({prefix + key: value for key, value in tensors.items()}, Path(name, _WEIGHTS))
+        states = _boundaries(model, prompt, config["num_hidden_layers"])
+        save_file({str(k): state for k, state in enumerate(states)}, Path(name, _STATES))
+        # Another process may have made the same; then its folder stays.
+        with contextlib.suppress(OSError):
+            Path(name).rename(folder)
+            Path(name).mkdir()
+
+
+def _build(kind: Any, config: Mapping[str, Any]) -> Any:
     torch.manual_seed(_SEED)
     model = kind(kind.config_class.from_dict(dict(config))).eval()
     with torch.no_grad():
@@ -47,18 +94,8 @@ def _kind(config: Mapping[str, Any]) -> Any:
         raise LookupError(f"transformers {release} has no {config.get('model_type')}") from None
 
 
-def save(model: Any, prefix: str, directory: Path) -> None:
-    """Write the weights of ``model`` as an HF checkpoint, their names after ``prefix``."""
-    model.save_pretrained(directory)
-    if prefix:
-        file = directory / "model.safetensors"
-        tensors = {prefix + name: value for name, value in load_file(file).items()}
-        save_file(tensors, file)
-
-
 @torch.no_grad()
-def boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torch.Tensor]:
-    """Return boundaries 0 to n of ``prompt``, each [tokens, hidden]."""
+def _boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torch.Tensor]:
     layers = decoder_layers(model, num_layers)
     last: list[torch.Tensor] = []
 
@@ -70,4 +107,5 @@ def boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torch
         output = model(torch.tensor([list(prompt)]), output_hidden_states=True, use_cache=False)
     finally:
         hook.remove()
-    return [state[0] for state in (*output.hidden_states[:num_layers], last[-1])]
+    states = (*output.hidden_states[:num_layers], last[-1])
+    return [state[0].contiguous() for state in states]

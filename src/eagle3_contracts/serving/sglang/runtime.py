@@ -35,6 +35,7 @@ from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from eagle3_contracts.serving.sglang import attention, native
+from eagle3_contracts.serving.sglang.reference import Reference
 
 _COMMON = (
     "--skip-tokenizer-init",
@@ -65,8 +66,8 @@ class Plan:
     device: str
     dtype: str
     load_format: str = "auto"
-    reference: Any = None
-    """The transformers model that the target's weights come from, when there is one."""
+    reference: Reference | None = None
+    """Where the target's weights come from, when transformers has its class."""
 
     def flags(self) -> list[str]:
         """Return the command line of the server."""

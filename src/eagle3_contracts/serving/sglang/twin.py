@@ -35,9 +35,9 @@ _WIDTHS = {
     "query_pre_attn_scalar": 16,
 }
 _EXPERTS = {
-    "num_experts": 4,
-    "n_routed_experts": 4,
-    "num_local_experts": 4,
+    "num_experts": 2,
+    "n_routed_experts": 2,
+    "num_local_experts": 2,
     "num_experts_per_tok": 2,
     "n_group": 1,
     "topk_group": 1,
