@@ -15,17 +15,21 @@ REFERENCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 """Relative error up to which SGLang and transformers, with other kernels, are equal."""
 
 
+INCOMPARABLE = 1e30
+"""Error of states that cannot be compared; unlike infinity, it is a number in JSON."""
+
+
 def error_between(state: torch.Tensor, boundary: torch.Tensor) -> float:
     """Return the largest difference as a fraction of the boundary's largest absolute value.
 
-    Infinite when the shapes differ or a value is not a number.
+    INCOMPARABLE when the shapes differ or a value is not finite.
     """
     if state.shape != boundary.shape:
-        return math.inf
+        return INCOMPARABLE
     difference = (state.float().cpu() - boundary.float().cpu()).abs().max().item()
     scale = boundary.float().abs().max().item()
     error = difference / scale if scale else difference
-    return math.inf if math.isnan(error) else error
+    return error if math.isfinite(error) else INCOMPARABLE
 
 
 class Comparison:

@@ -1,0 +1,113 @@
+"""Jobs for the tests, run in a process that has SGLang: plain JSON in, plain JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from sglang.srt.layers.radix_attention import AttentionType
+
+from eagle3_contracts.serving.sglang import loading
+from eagle3_contracts.serving.sglang.attention import _one_sequence
+from eagle3_contracts.serving.sglang.capture import Recording
+from eagle3_contracts.serving.sglang.compare import Comparison
+
+Answer = dict[str, Any]
+
+
+def attention_errors(_: Mapping[str, Any]) -> Answer:
+    """Return the largest difference from an explicit computation in float64, by case."""
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 4, 8), torch.randn(7, 2, 8), torch.randn(7, 2, 6)
+    sinks = torch.randn(4)
+    cases = {
+        "grouped heads, prefix": (_layer(), None),
+        "sliding window": (_layer(sliding_window_size=2), None),
+        "logit cap": (_layer(logit_cap=1.5), None),
+        "sinks": (_layer(), sinks),
+    }
+    return {
+        name: _error(query, key, value, layer, sink) for name, (layer, sink) in cases.items()
+    }
+
+
+def _layer(**options: Any) -> SimpleNamespace:
+    plain = {"sliding_window_size": -1, "logit_cap": 0.0, "scaling": 0.3, "tp_q_head_num": 4}
+    kinds = {"is_cross_attention": False, "attn_type": AttentionType.DECODER}
+    return SimpleNamespace(**{**plain, **kinds, **options})
+
+
+def _error(query: Any, key: Any, value: Any, layer: Any, sinks: Any) -> float:
+    ours = _one_sequence(query, key, value, layer, sinks)
+    worst = 0.0
+    for row in range(query.shape[0]):
+        at = key.shape[0] - query.shape[0] + row
+        first = max(0, at - layer.sliding_window_size) if layer.sliding_window_size > 0 else 0
+        for head in range(4):
+            keys, values = key[first : at + 1, head // 2], value[first : at + 1, head // 2]
+            scores = (keys.double() @ query[row, head].double()) * layer.scaling
+            if layer.logit_cap:
+                scores = layer.logit_cap * torch.tanh(scores / layer.logit_cap)
+            weights = scores.exp()
+            total = weights.sum() + (sinks[head].double().exp() if sinks is not None else 0)
+            expected = (weights / total) @ values.double()
+            worst = max(worst, (ours[row, head].double() - expected).abs().max().item())
+    return worst
+
+
+class _Draft(torch.nn.Module):
+    """Loads as SGLang's drafts do: fuses q and k, keeps a map, passes over what it does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv_proj = torch.nn.Parameter(torch.empty(4, 3))
+        self.norm = torch.nn.Parameter(torch.empty(3))
+        self.map: Any = None
+
+    def load_weights(self, weights: Any) -> None:
+        for name, tensor in weights:
+            if name in ("q", "k"):
+                half = self.qkv_proj.data.narrow(0, 0 if name == "q" else 2, 2)
+                assert half.shape == tensor.shape
+                half.copy_(tensor)
+            elif name == "norm":
+                self.norm.data.copy_(tensor)
+            elif name == "d2t":
+                self.map = tensor + 1
+
+
+def loaded(payload: Mapping[str, Any]) -> Answer:
+    """Return what became of the tensors of a header."""
+    with torch.device("meta"):
+        model = _Draft()
+    result = loading.load(model, payload["header"])
+    return {
+        "ignored": result.ignored,
+        "wrong_shapes": result.wrong_shapes,
+        "refusal": result.refusal,
+        "unfilled": loading.unfilled(model, result.filled, payload.get("shared", [])),
+    }
+
+
+def compared(_: Mapping[str, Any]) -> Answer:
+    """Return how states that are, nearly are, and are not boundaries are judged."""
+    torch.manual_seed(0)
+    boundaries = {k: torch.randn(4, 8) for k in range(4)}
+    nearly = boundaries[3] * (1 + 1e-7)
+    other = 0.5 * (boundaries[1] + boundaries[2])
+    broken = torch.full((4, 8), float("nan"))
+    states = {
+        "in order": [boundaries[1], nearly],
+        "swapped": [boundaries[3], boundaries[1]],
+        "between": [other],
+        "not a number": [broken],
+        "another width": [torch.randn(4, 9)],
+        "none": [],
+    }
+    answer = {}
+    for name, aux in states.items():
+        seen = Comparison(Recording(boundaries=boundaries, aux=aux), torch.float32)
+        answer[name] = [seen.nearest, seen.exact]
+    return answer
