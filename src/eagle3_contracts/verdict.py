@@ -27,9 +27,9 @@ class Result:
     """One verdict with everything a report shows of it.
 
     ``message`` holds expected and observed, ``cause`` the suspected cause, ``facts`` the groups
-    that the rule names. ``warning`` is set for a failure whose contract only warns: it is shown
-    and counted, and does not fail the run. ``seconds`` is the time of the rule and of the probes
-    that ran first for this contract.
+    that the rule names. ``waiver`` says until when and why the result is waived, or which waiver
+    is stale; ``blocked_by`` is the contract at the root of a blocked one. ``seconds`` is the time
+    of the rule and of the probes that ran first for this contract.
     """
 
     contract: str
@@ -47,6 +47,8 @@ class Result:
     reproduce: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    waiver: str = ""
+    blocked_by: str = ""
 
     @property
     def is_failure(self) -> bool:

@@ -1,0 +1,174 @@
+"""The command line: check, list, explain.
+
+Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, 4 inconclusive,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eagle3_contracts.errors import BadInput
+from eagle3_contracts.options import SETTINGS, Options, find_pyproject, parse_options, read_settings
+
+if TYPE_CHECKING:
+    from eagle3_contracts.facts import Tier
+    from eagle3_contracts.plan import Plan
+    from eagle3_contracts.report.outcome import Outcome
+
+BAD_INPUT = 2
+HARNESS_ERROR = 3
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; SystemExit for options argparse refuses."""
+    arguments = _parser().parse_args(argv)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code: int = arguments.command(arguments)
+    except BadInput as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    except Exception:  # Python's own code for it, 1, would say that a contract is violated
+        sys.excepthook(*sys.exc_info())
+        return HARNESS_ERROR
+    return code
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Judge contracts on subjects, print the report and write the files asked for."""
+    from eagle3_contracts import report
+    from eagle3_contracts.plan import make_plan
+
+    options = _options(arguments)
+    outcome = _judged(make_plan(options))
+    for form, path in options.report:
+        report.write(form, outcome, path)
+    _emit(report.render("json", outcome) if arguments.format == "json" else _terminal(outcome))
+    return outcome.exit_code
+
+
+def list_contracts(arguments: argparse.Namespace) -> int:
+    """Print the contracts that the options select."""
+    from eagle3_contracts.plan import read_contracts, select
+    from eagle3_contracts.report.listing import listing, rows
+
+    options = _options(arguments)
+    contracts = [entry.contract for entry in select(read_contracts(options), options)]
+    as_json = arguments.format == "json"
+    _emit(json.dumps(rows(contracts), indent=2) + "\n" if as_json else listing(contracts))
+    return 0
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """Print everything about one contract."""
+    from eagle3_contracts.plan import entry_named, read_contracts
+    from eagle3_contracts.report.listing import explanation
+    from eagle3_contracts.report.style import style_of
+
+    entry = entry_named(read_contracts(_options(arguments)), arguments.id)
+    _emit(explanation(entry, style_of(sys.stdout).width))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="eagle3-contracts",
+        description="Contract tests for EAGLE-3 drafts and the engine that serves them.",
+        epilog="Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, "
+        "4 inconclusive.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    one = commands.add_parser("check", help="judge contracts on subjects")
+    one.set_defaults(command=check)
+    one.add_argument("subject", nargs="*", metavar="SUBJECT", help=_doc("subject"))
+    _add_settings(one, [setting.name for setting in SETTINGS if setting.name != "subject"])
+    _add_format(one)
+    two = commands.add_parser("list", help="list the contracts")
+    two.set_defaults(command=list_contracts)
+    _add_settings(two, ["tier", "family", "contract", "contracts"])
+    _add_format(two)
+    three = commands.add_parser("explain", help="say everything about one contract")
+    three.set_defaults(command=explain)
+    three.add_argument("id", metavar="ID", help="id of the contract")
+    _add_settings(three, ["contracts"])
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    for setting in SETTINGS:
+        if setting.name in names:
+            parser.add_argument(
+                f"--{setting.name}",
+                action="append" if setting.is_list else "store",
+                metavar=setting.metavar,
+                help=setting.doc,
+            )
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    text = "what is printed; default: terminal"
+    parser.add_argument("--format", choices=("terminal", "json"), default="terminal", help=text)
+
+
+def _doc(name: str) -> str:
+    return next(setting.doc for setting in SETTINGS if setting.name == name)
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    given = {setting.name: getattr(arguments, setting.name, None) for setting in SETTINGS}
+    settings: dict[str, Any] = read_settings(find_pyproject(Path.cwd()))
+    if arguments.command is not check:
+        # The settings say what to judge; the catalogue is shown whole.
+        settings = {name: value for name, value in settings.items() if name == "contracts"}
+    return parse_options(given, settings)
+
+
+def _judged(plan: Plan) -> Outcome:
+    from eagle3_contracts.report.outcome import Outcome
+
+    checker = plan.checker(_show_progress)
+    with contextlib.closing(checker):
+        results = [
+            result for subject in plan.subjects for result in checker.check(subject, plan.selected)
+        ]
+    return Outcome(tuple(results), plan.environment(), tuple(plan.unmatched(results)))
+
+
+def _show_progress(subject: str, tier: Tier) -> None:
+    sys.stderr.write(f"{subject}: {tier}\n")
+    sys.stderr.flush()
+
+
+def _terminal(outcome: Outcome) -> str:
+    from eagle3_contracts.report.style import style_of
+    from eagle3_contracts.report.terminal import render
+
+    return render(outcome, style_of(sys.stdout))
+
+
+def _emit(text: str) -> None:
+    """Print; a reader that has gone away, such as ``head``, is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its end, into whatever is there then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
