@@ -20,9 +20,9 @@ from eagle3_contracts.locate import (
     MAX_REPORTED,
     Document,
     read_yaml,
-    validate,
 )
 from eagle3_contracts.subject import Subject
+from eagle3_contracts.validate import validate
 
 NUMBERS = """
 decimal: 17

@@ -5,25 +5,27 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from eagle3_contracts.contract import Contract, ContractFile
+from eagle3_contracts.contract import Cause, Contract, ContractFile
 from eagle3_contracts.data import contracts_dir
 from eagle3_contracts.errors import ContractError, Problem, did_you_mean, raise_if_any
+from eagle3_contracts.expression import Found, RuleSyntaxError
 from eagle3_contracts.facts import GROUPS
-from eagle3_contracts.locate import Document, Steps, read_yaml, validate
+from eagle3_contracts.locate import Document, Steps, read_yaml
 from eagle3_contracts.rules import (
-    Found,
     Rule,
-    RuleSyntaxError,
     Template,
     check_names,
     check_types,
@@ -31,6 +33,7 @@ from eagle3_contracts.rules import (
     compile_template,
     named_groups,
 )
+from eagle3_contracts.validate import validate
 
 T = TypeVar("T", Rule, Template)
 
@@ -81,8 +84,24 @@ def read_catalogue(paths: Sequence[Path] | None = None) -> tuple[Entry, ...]:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a contract file, for editors and other tools."""
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **ContractFile.model_json_schema()}
+    made = ContractFile.model_json_schema()
+    for model in (ContractFile, Contract, Cause):
+        fields = made["$defs"].get(model.__name__, made)["properties"]
+        for name, text in _docstrings(model):
+            fields[name] = dict(sorted({**fields[name], "description": text}.items()))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a model and what the strings below them say.
+
+    pydantic can do so as well, but at every start of the program.
+    """
+    body = ast.parse(inspect.getsource(model)).body[0]
+    for field, below in pairwise(body.body if isinstance(body, ast.ClassDef) else ()):
+        match field, below:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                yield name, inspect.cleandoc(text)
 
 
 @dataclass(frozen=True, slots=True)

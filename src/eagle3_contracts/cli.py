@@ -1,4 +1,4 @@
-"""The command line: check, list, explain.
+"""The command line: check, cases, list, explain.
 
 Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, 4 inconclusive,
 130 interrupted.
@@ -61,6 +61,19 @@ def check(arguments: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
+def cases(arguments: argparse.Namespace) -> int:
+    """Judge the case corpus: public failures, each with what must be said of it."""
+    from eagle3_contracts import corpus
+    from eagle3_contracts.data import fixtures_dir
+    from eagle3_contracts.plan import read_contracts
+
+    options = _options(arguments)
+    files = corpus.case_files(arguments.directory or fixtures_dir() / "cases")
+    judged = list(corpus.judge(files, read_contracts(options), options.tier))
+    _emit(corpus.table(judged) + "\n")
+    return 0 if all(case.is_right for case in judged) else 1
+
+
 def list_contracts(arguments: argparse.Namespace) -> int:
     """Print the contracts that the options select."""
     from eagle3_contracts.plan import read_contracts, select
@@ -97,6 +110,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("subject", nargs="*", metavar="SUBJECT", help=_doc("subject"))
     _add_settings(one, [setting.name for setting in SETTINGS if setting.name != "subject"])
     _add_format(one)
+    corpus = commands.add_parser("cases", help="judge the corpus of public failures")
+    corpus.set_defaults(command=cases)
+    corpus.add_argument(
+        "directory", nargs="?", type=Path, metavar="DIR", help="default: the built-in corpus"
+    )
+    _add_settings(corpus, ["tier", "contracts"])
     two = commands.add_parser("list", help="list the contracts")
     two.set_defaults(command=list_contracts)
     _add_settings(two, ["tier", "family", "contract", "contracts"])

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from eagle3_contracts.catalogue import Entry
-from eagle3_contracts.errors import BadInput
+from eagle3_contracts.errors import BadInput, Problem, SubjectError
 from eagle3_contracts.facts import Tier
+from eagle3_contracts.locate import read_yaml
 from eagle3_contracts.resolve import read_subject, resolve
 from eagle3_contracts.run import Checker
 from eagle3_contracts.subject import Expect
@@ -42,8 +45,11 @@ class Judged:
 
 
 def case_files(directory: Path) -> list[Path]:
-    """Return the cases of ``directory``, sorted by name."""
-    return sorted(directory.glob("*.yaml"))
+    """Return the cases of ``directory``, sorted by name; SubjectError when there are none."""
+    files = sorted(directory.glob("*.yaml"))
+    if not files:
+        raise SubjectError(Problem(str(directory), "holds no case: no file *.yaml"))
+    return files
 
 
 def judge(
@@ -57,12 +63,11 @@ def judge(
     checkers = {tier: Checker(entries, tiers=_up_to(tier)) for tier in DELIVERED}
     try:
         for file in files:
-            subject = read_subject(file)
-            expect = subject.expect or Expect()
+            expect = _expectation(file)
             if expect.tier not in DELIVERED:
-                yield Judged(subject.name, expect.tier, _is_bad(expect), waits=True)
+                yield Judged(file.stem, expect.tier, _is_bad(expect), waits=True)
             elif expect.tier in wanted:
-                yield _judged(file, subject.name, expect, checkers[expect.tier])
+                yield _judged(file, expect, checkers[expect.tier])
     finally:
         for checker in checkers.values():
             checker.close()
@@ -76,7 +81,18 @@ def _is_bad(expect: Expect) -> bool:
     return bool(expect.violates or expect.warns or expect.error)
 
 
-def _judged(file: Path, name: str, expect: Expect, checker: Checker) -> Judged:
+def _expectation(file: Path) -> Expect:
+    """Return what is expected of a case, which may be that the rest of it cannot be read."""
+    document = read_yaml(file, SubjectError)
+    try:
+        return Expect.model_validate(document.data.get("expect") or {})
+    except ValidationError:
+        read_subject(file)
+        raise
+
+
+def _judged(file: Path, expect: Expect, checker: Checker) -> Judged:
+    name = file.stem
     try:
         subject = resolve(read_subject(file), file.parent, str(file))
         results = checker.check(subject)

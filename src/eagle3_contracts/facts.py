@@ -16,6 +16,20 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
+from eagle3_contracts.static_facts import (
+    AlgoFacts,
+    ArchFacts,
+    BlockFacts,
+    ContextFacts,
+    HeadFacts,
+    PlaceholderFacts,
+    QuantFacts,
+    ReleaseFacts,
+    RopeFacts,
+    ServingFacts,
+    VocabFacts,
+)
+
 
 class Tier(StrEnum):
     """How much has to run, cheapest first."""
@@ -222,6 +236,17 @@ Record = (
     | LaunchFacts
     | TrainingFacts
     | CheckpointFacts
+    | AlgoFacts
+    | ArchFacts
+    | BlockFacts
+    | ContextFacts
+    | HeadFacts
+    | PlaceholderFacts
+    | QuantFacts
+    | ReleaseFacts
+    | RopeFacts
+    | ServingFacts
+    | VocabFacts
     | HookFacts
     | LoadFacts
     | CaptureFacts
@@ -237,6 +262,17 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "launch": (LaunchFacts, Tier.STATIC),
     "training": (TrainingFacts, Tier.STATIC),
     "checkpoint": (CheckpointFacts, Tier.STATIC),
+    "vocab": (VocabFacts, Tier.STATIC),
+    "head": (HeadFacts, Tier.STATIC),
+    "arch": (ArchFacts, Tier.STATIC),
+    "block": (BlockFacts, Tier.STATIC),
+    "rope": (RopeFacts, Tier.STATIC),
+    "quant": (QuantFacts, Tier.STATIC),
+    "context": (ContextFacts, Tier.STATIC),
+    "placeholder": (PlaceholderFacts, Tier.STATIC),
+    "algo": (AlgoFacts, Tier.STATIC),
+    "serving": (ServingFacts, Tier.STATIC),
+    "release": (ReleaseFacts, Tier.STATIC),
     "hooks": (HookFacts, Tier.LOAD),
     "load": (LoadFacts, Tier.LOAD),
     "capture": (CaptureFacts, Tier.MODEL),

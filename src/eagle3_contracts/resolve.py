@@ -14,7 +14,7 @@ from eagle3_contracts.errors import BadInput, OptionError, Problem, SubjectError
 from eagle3_contracts.files import is_absent, is_directory, read_object, show
 from eagle3_contracts.flags import parse_flags
 from eagle3_contracts.hub import is_hub_id, read_hub
-from eagle3_contracts.locate import read_yaml, validate
+from eagle3_contracts.locate import read_yaml
 from eagle3_contracts.modelconfig import Config, Mistake, draft_mistakes, target_mistakes
 from eagle3_contracts.subject import (
     Launch,
@@ -25,6 +25,7 @@ from eagle3_contracts.subject import (
     Tensor,
     Training,
 )
+from eagle3_contracts.validate import validate
 
 T = TypeVar("T")
 Values = dict[str, tuple[bool, ...] | tuple[int, ...]]

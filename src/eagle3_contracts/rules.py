@@ -1,67 +1,34 @@
-"""Rules: CEL expressions over facts, and texts with such expressions in them.
-
-The library that evaluates CEL gives no syntax tree. So that a contract file with an unknown name
-or a wrong type is refused before anything runs, each expression that it accepts is read here a
-second time, against the types of the facts.
-"""
+"""Rules: CEL expressions over facts, and texts with such expressions in them."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
-from types import GenericAlias, NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
-from eagle3_contracts.errors import did_you_mean
-from eagle3_contracts.facts import GROUPS, field_types
+from eagle3_contracts.expression import (
+    Found,
+    Function,
+    Reading,
+    RuleSyntaxError,
+    alike,
+    read_expression,
+    type_name,
+)
 
 Variables = Mapping[str, Mapping[str, Any]]
 """Facts by group and field; see :func:`eagle3_contracts.facts.as_variables`."""
-Found = tuple[int, str]
-"""A mistake in an expression: offset of a character, and what is wrong there."""
-
 MAX_LENGTH = 4000
 """Characters of one expression; longer ones are better split into two contracts."""
 
-_WORDS: Mapping[Any, str] = {
-    **{bool: "bool", int: "int", float: "double", str: "string", list: "list", dict: "map"},
-    **{NoneType: "null", Any: "any"},
-}
-_NUMBERS = {int, float}
-_ORDERED = (int, float, str, bool)
-_OPERATORS: Mapping[str, tuple[int, tuple[Any, ...], Any]] = {
-    "||": (0, (bool,), bool),
-    "&&": (1, (bool,), bool),
-    **dict.fromkeys(("==", "!="), (2, (), bool)),
-    **dict.fromkeys(("<", "<=", ">", ">="), (2, _ORDERED, bool)),
-    "in": (2, (list, dict), bool),
-    "+": (3, (int, float, str, list), None),
-    **{sign: (rank, (int, float), None) for sign, rank in (("-", 3), ("*", 4), ("/", 4))},
-    "%": (4, (int,), None),
-}
-"""Rank of each operator, the types it takes (none: all) and gives (None: that of its operands)."""
-_UNARY: Mapping[str, tuple[Any, ...]] = {"!": (bool,), "-": (int, float)}
-_MACROS = {"all": (1,), "exists": (1,), "exists_one": (1,), "filter": (1,), "map": (1, 2)}
-_LITERALS = {"text": str, "float": float, "int": int}
-_CONSTANTS = {"true": bool, "false": bool, "null": NoneType}
-_TOKEN = re.compile(
-    r"""[ \t\r\n\f]+ | //[^\n]*
-    | (?P<text>[rR](?:'[^']*'|"[^"]*")|\'{3}.*?\'{3}|"{3}.*?"{3}
-              |'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")
-    | (?P<float>\d*\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)
-    | (?P<int>0x[0-9a-fA-F]+|\d+)
-    | (?P<name>[A-Za-z_]\w*)
-    | (?P<sign>&&|\|\||[=!<>]=|.)""",
-    re.VERBOSE | re.DOTALL,
-)
 _PIECE = re.compile(r"""\{\{((?:'[^']*'|"[^"]*"|[^'"])*?)\}\}""")
-_UNEXPECTED = re.compile(
+_UNEXPECTED = (
     r"(?:mismatched input|extraneous input|token recognition error at:"
     r"|no viable alternative at input) (.*)"
 )
@@ -70,15 +37,6 @@ _SLIPS = {"and": "&&", "or": "||", "not": "!", "=": "=="}
 
 class RuleError(Exception):
     """An expression that these facts do not allow to evaluate: a null, an absent key."""
-
-
-class RuleSyntaxError(Exception):
-    """A text that is not an expression; ``offset`` is the index of the character where."""
-
-    def __init__(self, text: str, offset: int) -> None:
-        super().__init__(text)
-        self.text = text
-        self.offset = offset
 
 
 def shown(value: Any) -> str:
@@ -94,29 +52,22 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function that expressions may call, as ``f(x, y)`` or as ``x.f(y)``."""
-
-    doc: str
-    takes: tuple[tuple[Any, ...], ...]
-    """Types that each argument may have."""
-    gives: Any
-    """Type of the result; None: that of the first argument."""
-    call: Callable[..., Any] | None = None
-    """What computes it; None: CEL itself."""
-
-
 _TEXTS = ((str,), (str,))
 _ANYTHING = (Any,)
 FUNCTIONS: Mapping[str, Function] = {
+    "has": Function("has(x.key): the map x has the key", (_ANYTHING,), bool),
     "size": Function("number of elements, keys or characters", ((str, list, dict),), int),
     "int": Function("as a whole number", ((int, float, str),), int),
     "double": Function("as a number with a fraction", ((int, float, str),), float),
-    "contains": Function("x.contains(y): y is part of the string x", _TEXTS, bool),
-    "startsWith": Function("x.startsWith(y): the string x begins with y", _TEXTS, bool),
-    "endsWith": Function("x.endsWith(y): the string x ends with y", _TEXTS, bool),
-    "matches": Function("x.matches(y): the regular expression y is found in x", _TEXTS, bool),
+    **{
+        name: Function(f"x.{name}(y): {doc}", _TEXTS, bool, is_method=True)
+        for name, doc in (
+            ("contains", "y is part of the string x"),
+            ("startsWith", "the string x begins with y"),
+            ("endsWith", "the string x ends with y"),
+            ("matches", "the regular expression y is found in x"),
+        )
+    },
     "string": Function("as messages print it", (_ANYTHING,), str, shown),
     "distinct": Function(
         "without repetitions, in order", ((list,),), None, lambda items: list(dict.fromkeys(items))
@@ -142,14 +93,14 @@ class Rule:
     source: str
     groups: frozenset[str]
     """Groups of facts that it names."""
-    names: tuple[tuple[int, str, str], ...]
-    """Offset, group and field of everything it names."""
-    gives: Any
-    """Type of its value as far as known; Any: unknown."""
-    unknown: tuple[Found, ...]
-    mistyped: tuple[Found, ...]
+    reading: Reading
     _program: Any
     _calls: Mapping[str, Callable[..., Any]]
+
+    @property
+    def names(self) -> tuple[tuple[int, str, str], ...]:
+        """Offset, group and field of everything it names."""
+        return self.reading.names
 
     def holds(self, variables: Variables) -> bool:
         """Return whether the rule holds; RuleError if that cannot be said."""
@@ -206,19 +157,10 @@ def compile_rule(source: str) -> Rule:
         program = _cel().compile(source)
     except ValueError as error:
         raise _syntax_error(source, str(error)) from error
-    reader = _Reader(source)
-    gives = reader.read()
-    calls = {name: call for name in reader.called if (call := FUNCTIONS[name].call)}
-    return Rule(
-        source=source,
-        groups=frozenset(group for _, group, _ in reader.names),
-        names=tuple(reader.names),
-        gives=gives,
-        unknown=tuple(reader.unknown),
-        mistyped=tuple(reader.mistyped),
-        _program=program,
-        _calls=calls,
-    )
+    reading = read_expression(source, FUNCTIONS)
+    calls = {name: call for name in reading.called if (call := FUNCTIONS[name].call)}
+    groups = frozenset(group for _, group, _ in reading.names)
+    return Rule(source, groups, reading, program, calls)
 
 
 def compile_template(source: str) -> Template:
@@ -238,17 +180,19 @@ def compile_template(source: str) -> Template:
 
 def check_names(text: Rule | Template) -> list[Found]:
     """Return every unknown group, field and function, with the nearest known name."""
-    return [(at + offset, said) for at, rule in _rules(text) for offset, said in rule.unknown]
+    return [(at + offset, said) for at, r in _rules(text) for offset, said in r.reading.unknown]
 
 
-def check_types(text: Rule | Template, wants: Any = bool) -> list[Found]:
-    """Return every operation on values of the wrong type, and a rule that gives no ``wants``.
+def check_types(text: Rule | Template) -> list[Found]:
+    """Return every operation on values of the wrong type, and a rule that gives no bool.
 
     Null is let pass everywhere: whether a fact is null is known only when the rule runs.
     """
-    found = [(at + offset, said) for at, rule in _rules(text) for offset, said in rule.mistyped]
-    if isinstance(text, Rule) and not (found or text.unknown) and not _alike(text.gives, wants):
-        found.append((0, f"must give {_word(wants)}, and gives {_word(text.gives)}"))
+    found = [(at + offset, said) for at, r in _rules(text) for offset, said in r.reading.mistyped]
+    if isinstance(text, Rule) and not (found or text.reading.unknown):
+        gives = text.reading.gives
+        if not alike(gives, bool):
+            found.append((0, f"must give bool, and gives {type_name(gives)}"))
     return found
 
 
@@ -315,256 +259,8 @@ def _syntax_error(source: str, said: str) -> RuleSyntaxError:
         return RuleSyntaxError(f"not an expression: {said}", 0)
     lines = source.split("\n")[: int(found[1]) - 1]
     offset = min(sum(len(line) + 1 for line in lines) + int(found[2]) - 1, len(source))
-    text = _UNEXPECTED.sub(r"\1 is not expected here", found[3].split(" expecting ")[0])
+    text = re.sub(_UNEXPECTED, r"\1 is not expected here", found[3].split(" expecting ")[0])
     text = text.replace("'<EOF>'", "its end")
     word = re.match(r"\w+|=", source[offset:])
     hint = f"; write {_SLIPS[word[0]]}" if word and word[0] in _SLIPS else ""
     return RuleSyntaxError(f"not an expression: {text}{hint}", offset)
-
-
-class _Reader:
-    """Reads an expression that the library has accepted: which facts it names, of what type.
-
-    Every method that reads a part returns the type of its value; Any where it is not known, which
-    fits everywhere.
-    """
-
-    def __init__(self, source: str) -> None:
-        self.names: list[tuple[int, str, str]] = []
-        self.unknown: list[Found] = []
-        self.mistyped: list[Found] = []
-        self.called: set[str] = set()
-        self._bound: list[tuple[str, Any]] = []
-        tokens = (m for m in _TOKEN.finditer(source) if m.lastgroup)
-        self._tokens = [
-            (m.lastgroup, m[m.lastgroup or 0], m.start(m.lastgroup or 0)) for m in tokens
-        ]
-        self._tokens.append(("end", "", len(source)))
-        self._tokens.reverse()
-
-    def read(self) -> Any:
-        """Read all of the expression; RuleSyntaxError for CEL that contracts do not use."""
-        gives = self._expression()
-        self._expect("")
-        return gives
-
-    @property
-    def _text(self) -> str:
-        return self._tokens[-1][1]
-
-    def _take(self) -> tuple[str | None, str, int]:
-        return self._tokens.pop() if len(self._tokens) > 1 else self._tokens[0]
-
-    def _accept(self, text: str) -> bool:
-        return self._text == text and bool(self._take())
-
-    def _expect(self, text: str) -> None:
-        _, found, at = self._take()
-        if found != text:
-            raise RuleSyntaxError(f"contracts do not use '{found}' in this way", at)
-
-    def _expression(self) -> Any:
-        at = self._tokens[-1][2]
-        kind = self._binary(0)
-        if not self._accept("?"):
-            return kind
-        self._fit(_alike(kind, bool), at, f"'?' needs bool, not {_word(kind)}")
-        first = self._binary(0)
-        self._expect(":")
-        return self._common([first, self._expression()], at)
-
-    def _binary(self, floor: int) -> Any:
-        left = self._unary()
-        while self._text in _OPERATORS and _OPERATORS[self._text][0] >= floor:
-            _, sign, at = self._take()
-            rank, takes, gives = _OPERATORS[sign]
-            right = self._binary(rank + 1)
-            if not _operable(sign, takes, left, right):
-                self.mistyped.append((at, _misfit(sign, left, right)))
-            left = gives or (right if left is Any else left)
-        return left
-
-    def _unary(self) -> Any:
-        signs = []
-        while self._text in _UNARY:
-            signs.append(self._take())
-        kind = self._member()
-        for _, sign, at in reversed(signs):
-            fits = kind in (*_UNARY[sign], Any)
-            self._fit(fits, at, f"'{sign}' does not go with {_word(kind)}")
-        return kind
-
-    def _member(self) -> Any:
-        kind = self._primary()
-        while self._text in (".", "["):
-            if self._accept("."):
-                _, name, at = self._take()
-                called = self._text == "("
-                kind = self._call(name, at, [kind]) if called else self._field(kind, name, at)
-            else:
-                _, _, at = self._take()
-                kind = self._item(kind, self._expression(), at)
-                self._expect("]")
-        return kind
-
-    def _primary(self) -> Any:
-        token, text, at = self._take()
-        if token in _LITERALS:
-            return _LITERALS[token]
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
-        if token == "name":
-            return self._call(text, at, []) if self._text == "(" else self._variable(text, at)
-        if text == "(":
-            kind = self._expression()
-            self._expect(")")
-            return kind
-        if text == "[":
-            return GenericAlias(list, (self._common(self._list("]"), at),))
-        if text == "{":
-            pairs = self._list("}", pairs=True)
-            inner = (self._common(pairs[::2], at), self._common(pairs[1::2], at))
-            return GenericAlias(dict, inner)
-        raise RuleSyntaxError(f"contracts do not use '{text}' in this way", at)
-
-    def _list(self, end: str, pairs: bool = False) -> list[Any]:
-        kinds = []
-        while not self._accept(end):
-            kinds.append(self._expression())
-            if pairs:
-                self._expect(":")
-                kinds.append(self._expression())
-            if self._text != end:
-                self._expect(",")
-        return kinds
-
-    def _common(self, kinds: Sequence[Any], at: int) -> Any:
-        first = next((kind for kind in kinds if kind not in (Any, NoneType)), Any)
-        fits = all(_alike(kind, first) and {kind, first} != _NUMBERS for kind in kinds)
-        words = " and ".join(dict.fromkeys(map(_word, kinds)))
-        self._fit(fits, at, f"one value is of the types {words}")
-        return first if fits else Any
-
-    def _variable(self, name: str, at: int) -> Any:
-        for bound, kind in reversed(self._bound):
-            if bound == name:
-                return kind
-        if name not in GROUPS:
-            known = [*GROUPS, "true", "false", "null"]
-            hint = did_you_mean(name, known) or f"; known are {', '.join(sorted(GROUPS))}"
-            self.unknown.append((at, f"unknown name '{name}'{hint}"))
-            return Any
-        if self._accept("."):
-            return self._fact(name, at)
-        self.mistyped.append((at, f"'{name}' is a group of facts; name one of its fields"))
-        return Any
-
-    def _fact(self, group: str, at: int) -> Any:
-        _, name, place = self._take()
-        known = _kinds(group)
-        self.names.append((at, group, name))
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; known are {', '.join(sorted(known))}"
-            self.unknown.append((place, f"unknown fact '{group}.{name}'{hint}"))
-        return known.get(name, Any)
-
-    def _field(self, kind: Any, name: str, at: int) -> Any:
-        self._fit(_base(kind) in (dict, Any), at, f"{_word(kind)} has no field '{name}'")
-        return _inner(kind)[-1]
-
-    def _item(self, kind: Any, key: Any, at: int) -> Any:
-        keys = {list: (int, Any), dict: (str, Any), Any: (key,)}.get(_base(kind), ())
-        self._fit(key in keys, at, f"{_word(kind)} has no element by {_word(key)}")
-        return _inner(kind)[-1]
-
-    def _call(self, name: str, at: int, receiver: list[Any]) -> Any:
-        self._expect("(")
-        if receiver and name in _MACROS:
-            return self._macro(name, at, receiver[0])
-        function = FUNCTIONS.get(name)
-        if function is None and name != "has":
-            hint = did_you_mean(name, [*FUNCTIONS, *_MACROS, "has"])
-            self.unknown.append((at, f"unknown function '{name}'{hint}"))
-        kinds = receiver + self._list(")")
-        if function is None:
-            return bool if name == "has" else Any
-        self.called.add(name)
-        fits = len(kinds) == len(function.takes) and all(
-            _base(kind) in (*takes, Any) or Any in takes
-            for kind, takes in zip(kinds, function.takes, strict=True)
-        )
-        if not fits:
-            wants = ", ".join(" or ".join(map(_word, takes)) for takes in function.takes)
-            given = ", ".join(map(_word, kinds)) or "nothing"
-            self.mistyped.append((at, f"{name}() takes {wants}, not {given}"))
-        only_method = function.takes is _TEXTS and not receiver
-        self._fit(not only_method, at, f"write x.{name}(y), not {name}(x, y)")
-        return function.gives or next(iter(kinds), Any)
-
-    def _macro(self, name: str, at: int, over: Any) -> Any:
-        self._fit(_base(over) in (list, dict, Any), at, f"{_word(over)} has no {name}()")
-        _, variable, _ = self._take()
-        self._expect(",")
-        self._bound.append((variable, _inner(over)[0]))
-        kinds = self._list(")")
-        self._bound.pop()
-        conditions = kinds[:-1] if name == "map" else kinds
-        fits = len(kinds) in _MACROS[name] and all(_alike(kind, bool) for kind in conditions)
-        self._fit(fits, at, f"{name}() takes a name and a condition of type bool")
-        if name == "map":
-            return GenericAlias(list, (kinds[-1] if kinds else Any,))
-        return GenericAlias(list, (_inner(over)[0],)) if name == "filter" else bool
-
-    def _fit(self, fits: bool, at: int, text: str) -> None:
-        if not fits:
-            self.mistyped.append((at, text))
-
-
-@cache
-def _kinds(group: str) -> dict[str, Any]:
-    """Return the type of every field of ``group``, null left out."""
-    return {name: _not_null(hint) for name, hint in field_types(group).items()}
-
-
-def _not_null(hint: Any) -> Any:
-    if _base(hint) in (UnionType, Union):
-        rest = [part for part in get_args(hint) if part is not NoneType]
-        return _not_null(rest[0]) if len(rest) == 1 else Any
-    return hint if _base(hint) in _WORDS else Any
-
-
-def _base(kind: Any) -> Any:
-    return get_origin(kind) or kind
-
-
-def _inner(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) or (Any,)
-
-
-def _alike(left: Any, right: Any) -> bool:
-    """Return whether values of the two types can be equal."""
-    if Any in (left, right) or NoneType in (left, right) or {left, right} == {int, float}:
-        return True
-    if _base(left) is _base(right) is list:
-        return _alike(_inner(left)[0], _inner(right)[0])
-    return left == right or _base(left) is _base(right) is dict
-
-
-def _operable(sign: str, takes: tuple[Any, ...], left: Any, right: Any) -> bool:
-    if sign == "in":
-        inner = _inner(right)[0]
-        return _base(right) in (*takes, Any) and _alike(left, inner) and {left, inner} != _NUMBERS
-    if takes and not all(_base(kind) in (*takes, Any) for kind in (left, right)):
-        return False
-    is_arithmetic = sign in "+-*/%"
-    return _alike(left, right) and not (is_arithmetic and {left, right} == _NUMBERS)
-
-
-def _misfit(sign: str, left: Any, right: Any) -> str:
-    hint = "; write double(x)" if {left, right} == _NUMBERS else ""
-    return f"'{sign}' does not go with {_word(left)} and {_word(right)}{hint}"
-
-
-def _word(kind: Any) -> str:
-    inner = [_word(part) for part in get_args(kind)]
-    return _WORDS[_base(kind)] + (f" of {inner[-1]}" if inner and inner[-1] != "any" else "")

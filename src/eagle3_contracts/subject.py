@@ -23,7 +23,7 @@ Convention = Literal["output-of", "input-of", "hf-index"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Tensor(_Part):

@@ -28,9 +28,7 @@ def attention_errors(_: Mapping[str, Any]) -> Answer:
         "logit cap": (_layer(logit_cap=1.5), None),
         "sinks": (_layer(), sinks),
     }
-    return {
-        name: _error(query, key, value, layer, sink) for name, (layer, sink) in cases.items()
-    }
+    return {name: _error(query, key, value, layer, sink) for name, (layer, sink) in cases.items()}
 
 
 def _layer(**options: Any) -> SimpleNamespace:
@@ -58,7 +56,7 @@ def _error(query: Any, key: Any, value: Any, layer: Any, sinks: Any) -> float:
 
 
 class _Draft(torch.nn.Module):
-    """Loads as SGLang's drafts do: fuses q and k, keeps a map, passes over what it does not know."""
+    """Loads as SGLang's drafts do: fuses q and k, keeps a map, passes over other names."""
 
     def __init__(self) -> None:
         super().__init__()

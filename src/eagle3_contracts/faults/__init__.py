@@ -32,9 +32,23 @@ class Fault:
 @cache
 def faults() -> Mapping[str, Fault]:
     """Return all faults by name; importing them imports neither torch nor sglang."""
-    from eagle3_contracts.faults import boundaries, capture, checkpoint, launch
+    from eagle3_contracts.faults import (
+        algo,
+        arch,
+        blocks,
+        boundaries,
+        capture,
+        checkpoint,
+        flags,
+        launch,
+        ownership,
+        quant,
+        rope,
+        vocab,
+    )
 
-    modules = (boundaries, capture, checkpoint, launch)
+    founding = (boundaries, capture, checkpoint, launch)
+    modules = (*founding, vocab, ownership, arch, rope, quant, algo, flags, blocks)
     return {fault.name: fault for module in modules for fault in module.FAULTS}
 
 

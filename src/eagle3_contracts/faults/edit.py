@@ -53,6 +53,111 @@ def edited_flag(subject: ResolvedSubject, flag: str, value: str) -> ResolvedSubj
     return subject.model_copy(update={"launch": launch})
 
 
+def without_draft(subject: ResolvedSubject) -> ResolvedSubject:
+    """Return ``subject`` without its draft."""
+    return subject.model_copy(update={"draft": None})
+
+
+def relaunched(subject: ResolvedSubject, args: str, **env: str) -> ResolvedSubject:
+    """Return ``subject`` launched with nothing but the flags ``args`` and the environment."""
+    launch = (subject.launch or Launch()).model_copy(update={"args": args, "env": env})
+    return subject.model_copy(update={"launch": launch})
+
+
+def draft_config(**changes: Any) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit of top-level fields of the draft's config; None takes a field away."""
+    return _config_edit("draft", (), changes)
+
+
+def nested_config(key: str, **changes: Any) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit of the fields below ``key`` of the draft's config, as :func:`draft_config`."""
+    return _config_edit("draft", (key,), changes)
+
+
+def target_config(*keys: str, **changes: Any) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit of the fields below ``keys`` of the target's config."""
+    return _config_edit("target", keys, changes)
+
+
+def with_flags(text: str) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit that sets flags; each stands with its value, switches at the end alone."""
+    words = text.split()
+    pairs = dict(zip(words[::2], words[1::2], strict=False))
+
+    def edit(subject: ResolvedSubject) -> ResolvedSubject:
+        for flag, value in pairs.items():
+            subject = edited_flag(subject, flag, value)
+        if len(words) % 2:
+            args = subject.launch.args if subject.launch else ""
+            env = subject.launch.env if subject.launch else {}
+            return relaunched(subject, f"{args} {words[-1]}", **env)
+        return subject
+
+    return edit
+
+
+def without_flag(flag: str) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit that takes a flag and its value away."""
+
+    def edit(subject: ResolvedSubject) -> ResolvedSubject:
+        words = subject.launch.args.split() if subject.launch else []
+        at = words.index(flag)
+        return relaunched(subject, " ".join(words[:at] + words[at + 2 :]))
+
+    return edit
+
+
+def in_turn(
+    *edits: Callable[[ResolvedSubject], ResolvedSubject],
+) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return the edit that makes all ``edits`` one after the other."""
+
+    def edit(subject: ResolvedSubject) -> ResolvedSubject:
+        for one in edits:
+            subject = one(subject)
+        return subject
+
+    return edit
+
+
+def tensor(
+    name: str, shape: tuple[int, ...] | None, dtype: str = "BF16"
+) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit that sets one tensor of the draft's header; no shape takes it away."""
+
+    def edit(tensors: dict[str, Tensor]) -> None:
+        if shape is None:
+            del tensors[name]
+        else:
+            tensors[name] = Tensor(dtype=dtype, shape=shape)
+
+    return lambda subject: edited_tensors(subject, edit)
+
+
+def values(**changes: Any) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit of small tensors by value; each change is a function of the old values."""
+
+    def edit(subject: ResolvedSubject) -> ResolvedSubject:
+        draft = _model(subject, "draft")
+        new = {name: tuple(change(draft.values[name])) for name, change in changes.items()}
+        return edited_draft(subject, values={**draft.values, **new})
+
+    return edit
+
+
+def _config_edit(
+    role: Role, keys: tuple[str, ...], changes: dict[str, Any]
+) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    def edit(config: dict[str, Any]) -> None:
+        for key in keys:
+            config = config.setdefault(key, {})
+        config.update(changes)
+        for key in [key for key, value in changes.items() if value is None]:
+            del config[key]
+
+    return lambda subject: edited_config(subject, role, edit)
+
+
 def _model(subject: ResolvedSubject, role: Role) -> ResolvedModel:
     model: ResolvedModel | None = getattr(subject, role)
     assert model is not None, f"{subject.name} has no {role}"

@@ -54,9 +54,10 @@ def probes() -> tuple[Probe, ...]:
     """Return all probes, cheapest tier first; importing them imports no torch and no sglang."""
     from eagle3_contracts.probes.load import LoadProbe
     from eagle3_contracts.probes.model import ModelProbe
+    from eagle3_contracts.probes.parts import parts
     from eagle3_contracts.probes.static import StaticProbe
 
-    return (StaticProbe(), LoadProbe(), ModelProbe())
+    return (StaticProbe(), *parts(), LoadProbe(), ModelProbe())
 
 
 def close() -> None:

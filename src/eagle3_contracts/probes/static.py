@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from eagle3_contracts import modelconfig
 from eagle3_contracts.facts import (
-    GROUPS,
     CheckpointFacts,
     DraftFacts,
     EnvironmentFacts,
@@ -40,10 +39,18 @@ class StaticProbe:
 
     name = "static"
     tier = Tier.STATIC
-    groups = tuple(name for name, (_, tier) in GROUPS.items() if tier is Tier.STATIC)
+    groups = (
+        "subject",
+        "environment",
+        "target",
+        "draft",
+        "launch",
+        "training",
+        "checkpoint",
+    )
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
-        """Return all static groups; a gap for each part that the subject lacks."""
+        """Return these groups; a gap for each part that the subject lacks."""
         flags = _flags(subject)
         return {
             "subject": _subject(subject, flags),

@@ -256,7 +256,7 @@ def share_embedding(target: Any, draft: Any) -> None:
     embed, head = target.get_embed_and_head()
     if getattr(draft, "load_lm_head_from_target", False):
         draft.set_embed_and_head(embed, head)
-    else:
+    elif hasattr(draft, "set_embed"):  # a block draft has no embedding: its worker has the target's
         draft.set_embed(embed)
 
 

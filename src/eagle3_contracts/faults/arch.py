@@ -1,0 +1,115 @@
+"""Faults of the family arch-flags: the config and the tensors tell of two modules."""
+
+from __future__ import annotations
+
+from eagle3_contracts.faults import Fault
+from eagle3_contracts.faults.edit import (
+    draft_config,
+    edited_training,
+    in_turn,
+    nested_config,
+    tensor,
+)
+from eagle3_contracts.subject import ResolvedSubject
+
+_NORMS = in_turn(*(tensor(f"fc_norm.{i}.weight", (4096,)) for i in range(3)))
+_INPUT_NORM = tensor("input_norm.weight", (12288,))
+
+
+def _trained_with(subject: ResolvedSubject, **changes: object) -> ResolvedSubject:
+    assert subject.training is not None
+    return edited_training(subject, config={**subject.training.config, **changes})
+
+
+FAULTS = (
+    Fault(
+        "layers-of-the-target",
+        "num_hidden_layers is that of the template",
+        on="llama-eagle3",
+        edit=draft_config(num_hidden_layers=4),
+    ),
+    Fault(
+        "layer-too-many",
+        "the checkpoint has a layer that the config does not count",
+        on="qwen3-dflash",
+        edit=draft_config(num_hidden_layers=1),
+    ),
+    Fault(
+        "fc-norm-without-tensors",
+        "fc_norm is on, and its norms were not trained",
+        on="llama-eagle3",
+        edit=draft_config(fc_norm=True),
+    ),
+    Fault(
+        "fc-norm-unannounced",
+        "the norms on the aux states are in the checkpoint only",
+        on="llama-eagle3",
+        edit=_NORMS,
+    ),
+    Fault(
+        "norm-before-fc-without-tensor",
+        "norm_before_fc is on, and its norm was not trained",
+        on="llama-eagle3",
+        edit=nested_config("eagle_config", norm_before_fc=True),
+    ),
+    Fault(
+        "input-norm-unannounced",
+        "the norm before the fc is in the checkpoint only",
+        on="llama-eagle3",
+        edit=_INPUT_NORM,
+    ),
+    Fault(
+        "both-norms",
+        "norm_before_fc and fc_norm are both on",
+        on="llama-eagle3",
+        edit=in_turn(draft_config(fc_norm=True, norm_before_fc=True), _NORMS, _INPUT_NORM),
+    ),
+    Fault(
+        "fc-norm-nested",
+        "fc_norm stands in eagle_config, where the class does not look for it",
+        on="llama-eagle3",
+        edit=in_turn(nested_config("eagle_config", fc_norm=True), _NORMS),
+    ),
+    Fault(
+        "norm-before-residual",
+        "the draft was trained with a residual that the class does not have",
+        on="llama-eagle3",
+        edit=draft_config(norm_before_residual=True),
+    ),
+    Fault(
+        "attention-bias-without-tensors",
+        "attention_bias is on, and no biases were trained",
+        on="llama-eagle3",
+        edit=draft_config(attention_bias=True),
+    ),
+    Fault(
+        "fc-bias-unannounced",
+        "the bias of the fc is in the checkpoint only",
+        on="llama-eagle3",
+        edit=tensor("fc.bias", (4096,)),
+    ),
+    Fault(
+        "head-dim-inferred",
+        "head_dim was inferred from the hidden size, as in training it was not",
+        on="llama-eagle3",
+        edit=draft_config(head_dim=64),
+    ),
+    Fault(
+        "intermediate-size-wrong",
+        "intermediate_size is that of another draft",
+        on="llama-eagle3",
+        edit=draft_config(intermediate_size=16384),
+    ),
+    Fault(
+        "trained-with-another-mask-token",
+        "training took the tokenizer's mask token, and the config names another",
+        on="qwen3-dflash",
+        edit=lambda s: _trained_with(s, mask_token_id=151643),
+    ),
+    Fault(
+        "trained-with-norm-output",
+        "norm_output was on in training, and is off in the export",
+        on="llama-eagle3",
+        edit=lambda s: _trained_with(draft_config(norm_output=False)(s), norm_output=True),
+    ),
+)
