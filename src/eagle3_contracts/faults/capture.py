@@ -87,11 +87,16 @@ def _residual_left_out() -> None:
 
     original = LlamaDecoderLayer.forward
 
-    def forward(self: Any, *args: Any, capture_output: Any = None) -> Any:
+    def forward(
+        self: Any,
+        positions: Any,
+        hidden_states: Any,
+        forward_batch: Any,
+        capture_output: Any = None,
+    ) -> Any:
         if capture_output is not None:
-            _, hidden_states, _ = args
             capture_output(hidden_states)
-        return original(self, *args)
+        return original(self, positions, hidden_states, forward_batch)
 
     LlamaDecoderLayer.forward = forward
 
