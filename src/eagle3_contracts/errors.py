@@ -29,7 +29,7 @@ class Problem:
         return f"{':'.join(place)}: {self.text}"
 
 
-class BadInput(Exception):
+class BadInput(Exception):  # noqa: N818  (it names what the user gave)
     """Input that cannot be used as it stands (exit code 2)."""
 
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
