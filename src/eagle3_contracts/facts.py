@@ -155,6 +155,13 @@ class HookFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ParserFacts:
+    """What SGLang's own parser says of the launch's flags; nothing is resolved or started."""
+
+    refusal: Annotated[str | None, "the error with which the parser refused; null: it took them"]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadFacts:
     """The real draft class at its real size, filled by its real ``load_weights`` from headers."""
 
@@ -248,6 +255,7 @@ Record = (
     | ServingFacts
     | VocabFacts
     | HookFacts
+    | ParserFacts
     | LoadFacts
     | CaptureFacts
     | FusionFacts
@@ -274,6 +282,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "serving": (ServingFacts, Tier.STATIC),
     "release": (ReleaseFacts, Tier.STATIC),
     "hooks": (HookFacts, Tier.LOAD),
+    "parser": (ParserFacts, Tier.LOAD),
     "load": (LoadFacts, Tier.LOAD),
     "capture": (CaptureFacts, Tier.MODEL),
     "fusion": (FusionFacts, Tier.MODEL),

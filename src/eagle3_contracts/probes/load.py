@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eagle3_contracts.facts import Gap, GapKind, Record, Tier, from_json
 from eagle3_contracts.probes import Request, Yield, sglang
+from eagle3_contracts.probes.static import environment
 from eagle3_contracts.subject import ResolvedSubject
 
 
@@ -12,20 +13,35 @@ class LoadProbe:
 
     name = "load"
     tier = Tier.LOAD
-    groups = ("hooks", "load")
+    groups = ("hooks", "parser", "load")
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
-        """Return ``hooks`` and ``load``; SubjectError for an architecture SGLang lacks."""
+        """Return the three groups; SubjectError for an architecture SGLang lacks."""
         gap = sglang.prerequisite(subject)
         if gap is not None:
-            return {"hooks": gap, "load": gap}
-        return {"hooks": _hooks(subject, request), "load": _load(subject, request)}
+            return dict.fromkeys(self.groups, gap)
+        return {
+            "hooks": _hooks(subject, request),
+            "parser": _parser(subject, request),
+            "load": _load(subject, request),
+        }
 
 
 def _hooks(subject: ResolvedSubject, request: Request) -> Record | Gap:
     assert subject.target is not None
     answer = sglang.run("find_hooks", {"target": subject.target.config}, request)
     return answer if isinstance(answer, Gap) else from_json("hooks", answer)
+
+
+def _parser(subject: ResolvedSubject, request: Request) -> Record | Gap:
+    launch, installed = subject.launch, environment(request.device).sglang
+    if launch is None:
+        return Gap(GapKind.ABSENT, "the subject names no launch")
+    if launch.sglang not in (None, installed):
+        text = f"the flags are meant for SGLang {launch.sglang}, and {installed} is installed"
+        return Gap(GapKind.ABSENT, text)
+    answer = sglang.run("parse_flags", {"args": launch.args}, request)
+    return answer if isinstance(answer, Gap) else from_json("parser", answer)
 
 
 def _load(subject: ResolvedSubject, request: Request) -> Record | Gap:

@@ -6,9 +6,12 @@ run the class, which says nothing about the integration.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
+import io
 import json
+import shlex
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
@@ -17,8 +20,10 @@ from typing import Any
 
 import torch
 from sglang.srt.models.registry import ModelRegistry
+from sglang.srt.server_args import ServerArgs
 
 from eagle3_contracts.faults import patched
+from eagle3_contracts.flags import parse_flags as parse_flags_by_name
 from eagle3_contracts.modelconfig import language_model
 from eagle3_contracts.serving.sglang import capture, loading, reference, twin
 from eagle3_contracts.serving.sglang.compare import Comparison, error_between
@@ -120,6 +125,26 @@ def find_hooks(payload: Payload) -> dict[str, Any]:
         "sets_capture": hasattr(kind, "set_eagle3_layers_to_capture"),
         "gives_embed_and_head": hasattr(kind, "get_embed_and_head"),
     }
+
+
+@answered
+def parse_flags(payload: Payload) -> dict[str, Any]:
+    """Give the launch's flags to SGLang's own parser; yields ``parser``.
+
+    Only the parser is asked: what the flags resolve to depends on the device that is there.
+    """
+    parser = argparse.ArgumentParser(prog="sglang serve")
+    ServerArgs.add_cli_args(parser)
+    words = shlex.split(payload["args"])
+    if "model-path" not in parse_flags_by_name(payload["args"]):
+        words += ["--model-path", "target"]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parser.parse_args(words)
+    except SystemExit:
+        return {"refusal": said.getvalue().strip().rpartition("error: ")[2]}
+    return {"refusal": None}
 
 
 @answered
