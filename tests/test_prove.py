@@ -36,8 +36,9 @@ def judge() -> Iterator[Judge]:
 
     def judged(entry: Entry, subject: str, fault: str | None) -> Result:
         key = subject, fault
+        request = Request(fault=fault, weights=True)
         if fault not in checkers:
-            checkers[fault] = Checker(CATALOGUE, tiers=set(Tier), request=Request(fault=fault))
+            checkers[fault] = Checker(CATALOGUE, tiers=set(Tier), request=request)
         if key not in subjects:
             whole = SUBJECTS[subject]
             subjects[key] = whole if fault is None else broken(whole, faults()[fault])

@@ -21,12 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
     group = parser.getgroup(_NAME, "contracts of EAGLE-3 drafts (eagle3_contracts)")
     for setting in SETTINGS:
-        group.addoption(
-            f"--eagle3-{setting.name}",
-            action="append" if setting.is_list else "store",
-            metavar=setting.metavar,
-            help=setting.doc,
-        )
+        group.addoption(f"--eagle3-{setting.name}", **setting.argument())
 
 
 def pytest_configure(config: pytest.Config) -> None:

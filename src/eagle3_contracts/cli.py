@@ -130,12 +130,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     for setting in SETTINGS:
         if setting.name in names:
-            parser.add_argument(
-                f"--{setting.name}",
-                action="append" if setting.is_list else "store",
-                metavar=setting.metavar,
-                help=setting.doc,
-            )
+            parser.add_argument(f"--{setting.name}", **setting.argument())
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:

@@ -146,6 +146,19 @@ class CheckpointFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightFacts:
+    """The values of the draft's weights, read on request only (--weights)."""
+
+    num_read: Annotated[int, "tensors that were looked at; packed ones and integers are not"]
+    not_finite: Annotated[list[str], "tensors with values that are infinite or not a number"]
+    constant: Annotated[list[str], "matrices whose values are all the same, and norms of zeros"]
+    initializer_range: Annotated[float, "initializer_range of the draft's config, else 0.02"]
+    is_initial: Annotated[
+        bool, "all norms are exactly one and all matrices spread as initializer_range says"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class HookFacts:
     """Which hooks the real target class offers to an EAGLE-3 draft."""
 
@@ -254,6 +267,7 @@ Record = (
     | RopeFacts
     | ServingFacts
     | VocabFacts
+    | WeightFacts
     | HookFacts
     | ParserFacts
     | LoadFacts
@@ -281,6 +295,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "algo": (AlgoFacts, Tier.STATIC),
     "serving": (ServingFacts, Tier.STATIC),
     "release": (ReleaseFacts, Tier.STATIC),
+    "weights": (WeightFacts, Tier.STATIC),
     "hooks": (HookFacts, Tier.LOAD),
     "parser": (ParserFacts, Tier.LOAD),
     "load": (LoadFacts, Tier.LOAD),

@@ -38,6 +38,15 @@ class Setting:
     """It may be given more than once."""
     has_commas: bool = False
     """One value may hold several, separated by commas."""
+    is_switch: bool = False
+    """It takes no value."""
+
+    def argument(self) -> dict[str, Any]:
+        """Return how argparse, and so pytest, is told of it."""
+        if self.is_switch:
+            return {"action": "store_true", "default": None, "help": self.doc}
+        action = "append" if self.is_list else "store"
+        return {"action": action, "metavar": self.metavar, "help": self.doc}
 
 
 SETTINGS = (
@@ -70,6 +79,7 @@ SETTINGS = (
     Setting("contracts", "DIR", "contract files to judge instead of the built-in ones"),
     Setting("waivers", "FILE", "waivers instead of the built-in ones"),
     Setting("timeout", "SECONDS", "time that one probe may take; default: 300"),
+    Setting("weights", "", "read the values of the draft's weights as well", is_switch=True),
     Setting(
         "report",
         "FORMAT=PATH",
@@ -103,6 +113,7 @@ class Options:
     contracts: str | None = None
     waivers: str | None = None
     timeout: float = 300.0
+    weights: bool = False
     report: tuple[tuple[str, Path], ...] = ()
     """Format and path of each report file."""
     has_chosen_subjects: bool = False
@@ -181,6 +192,8 @@ def _wrong_setting(key: str, value: Any) -> str:
     if key not in _BY_NAME:
         hint = did_you_mean(key, _BY_NAME) or f"; known are {', '.join(sorted(_BY_NAME))}"
         return f"unknown key '{key}'{hint}"
+    if _BY_NAME[key].is_switch:
+        return "" if isinstance(value, bool) else f"{key} must be true or false, not {value!r}"
     if isinstance(value, str) or (key == "timeout" and type(value) in (int, float)):
         return ""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -192,6 +205,8 @@ def _wrong_setting(key: str, value: Any) -> str:
 def _from_file(key: str, value: Any, base: Path) -> Any:
     if isinstance(value, list):
         return [_from_file(key, item, base) for item in value]
+    if _BY_NAME[key].is_switch:
+        return value
     if key == "report" and "=" in value:
         form, _, path = value.partition("=")
         return f"{form}={base / path}"
@@ -212,6 +227,8 @@ def _typed(name: str, words: Sequence[str]) -> Any:
         return tuple((form, Path(path)) for form, _, path in (w.partition("=") for w in words))
     if name == "timeout":
         return float(words[-1])
+    if _BY_NAME[name].is_switch:
+        return words[-1] == "True"
     if name == "tier":
         return _tiers(words)
     return tuple(words) if _BY_NAME[name].is_list else words[-1]

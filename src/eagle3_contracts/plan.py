@@ -50,9 +50,10 @@ class Plan:
             self.entries,
             self.waivers,
             tiers=options.tier,
-            request=Request(device=options.device, timeout=options.timeout),
+            request=Request(options.device, options.timeout, weights=options.weights),
             progress=progress,
-            flags=[word for name, value in given if value for word in (name, value)],
+            flags=[word for name, value in given if value for word in (name, value)]
+            + ["--weights"] * options.weights,
         )
 
     def unmatched(self, results: Sequence[Result]) -> list[str]:

@@ -45,10 +45,11 @@ def faults() -> Mapping[str, Fault]:
         quant,
         rope,
         vocab,
+        weights,
     )
 
     founding = (boundaries, capture, checkpoint, launch)
-    modules = (*founding, vocab, ownership, arch, rope, quant, algo, flags, blocks)
+    modules = (*founding, vocab, ownership, arch, rope, quant, algo, flags, blocks, weights)
     return {fault.name: fault for module in modules for fault in module.FAULTS}
 
 

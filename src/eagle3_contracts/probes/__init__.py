@@ -20,11 +20,13 @@ class Request:
 
     ``device`` is cpu or cuda, ``timeout`` the seconds that one probe may take, ``fault`` the name
     of a fault to apply inside the probed process (only ``prove`` and the project's tests set it).
+    With ``weights``, the values of the draft's weights are read.
     """
 
     device: str = "cpu"
     timeout: float = 300.0
     fault: str | None = None
+    weights: bool = False
 
 
 class Probe(Protocol):
@@ -56,8 +58,9 @@ def probes() -> tuple[Probe, ...]:
     from eagle3_contracts.probes.model import ModelProbe
     from eagle3_contracts.probes.parts import parts
     from eagle3_contracts.probes.static import StaticProbe
+    from eagle3_contracts.probes.weights import WeightProbe
 
-    return (StaticProbe(), *parts(), LoadProbe(), ModelProbe())
+    return (StaticProbe(), *parts(), WeightProbe(), LoadProbe(), ModelProbe())
 
 
 def close() -> None:
