@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from eagle3_contracts.checkpoint import read_checkpoint
@@ -93,6 +94,6 @@ def _is_initial(
 
 def _spreads(statistics: Statistics, initializer_range: float) -> bool:
     # A small tensor's own spread and mean stray from the distribution's.
-    slack = _NEAR + 4 / statistics.count**0.5
+    slack = _NEAR + 4 / sqrt(statistics.count)
     spread = abs(statistics.deviation / initializer_range - 1)
     return spread <= slack and abs(statistics.mean) <= slack * initializer_range
