@@ -42,10 +42,11 @@ class Case:
 
         Raises BadInput when a probe finds that the subject makes no sense.
         """
-        found = {group: self._fact(group) for group in sorted(groups, key=_cost)}
-        new = {name: fact for name, fact in found.items() if name not in self._variables}
-        self._variables.update(as_variables(new))
-        return {name: self._variables[name] for name in found if name in self._variables}
+        groups = tuple(groups)
+        new = [group for group in groups if group not in self._variables]
+        for group in sorted(new, key=_cost):
+            self._variables.update(as_variables({group: self._fact(group)}))
+        return {name: self._variables[name] for name in groups if name in self._variables}
 
     def gap(self, groups: Iterable[str]) -> Gap | None:
         """Return what is missing among the groups, looking at the cheapest tier first.
@@ -53,7 +54,7 @@ class Case:
         Probes of the dearer tiers do not run once something is missing. Raises as `variables`.
         """
         by_cost: dict[int, list[str]] = {}
-        for group in sorted(groups):
+        for group in sorted(set(groups) - self._variables.keys()):
             by_cost.setdefault(_cost(group), []).append(group)
         for _, names in sorted(by_cost.items()):
             gaps = [fact for name in names if isinstance(fact := self._fact(name), Gap)]

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from eagle3_contracts.contract import Cause, Contract, ContractFile
 from eagle3_contracts.data import contracts_dir
 from eagle3_contracts.errors import ContractError, Problem, did_you_mean, raise_if_any
 from eagle3_contracts.expression import Found, RuleSyntaxError
-from eagle3_contracts.facts import GROUPS
+from eagle3_contracts.facts import GROUPS, Tier
 from eagle3_contracts.locate import Document, Steps, read_yaml
 from eagle3_contracts.rules import (
     Rule,
@@ -220,17 +221,23 @@ class _Compiler:
     def _too_dear(self, text: Rule | Template) -> list[Found]:
         """Return the facts that a run of the contract's own tier does not gather."""
         tier = self.contract.tier
-        dear = {group: GROUPS[group][1] for _, group in named_groups(text)}
+        dear = _dearer(tier)
         return [
             (at, f"'{group}' is known from tier {dear[group]} on; the contract is of tier {tier}")
             for at, group in named_groups(text)
-            if dear[group].cost > tier.cost
+            if group in dear
         ]
 
     def _note(self, steps: Steps, mistakes: Iterable[Found]) -> None:
         self.problems.extend(
             self.found.problem(f"{steps[-1]}: {said}", *steps, offset=at) for at, said in mistakes
         )
+
+
+@cache
+def _dearer(tier: Tier) -> dict[str, Tier]:
+    """Return the groups that a run of ``tier`` does not gather, with the tier of each."""
+    return {group: its for group, (_, its) in GROUPS.items() if its.cost > tier.cost}
 
 
 def _text(contract: Contract, steps: Steps) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from eagle3_contracts.catalogue import Entry
-from eagle3_contracts.errors import BadInput, Problem, SubjectError
+from eagle3_contracts.errors import BadInput, Problem, SubjectError, raise_if_any
 from eagle3_contracts.facts import Tier
-from eagle3_contracts.locate import read_yaml
-from eagle3_contracts.resolve import read_subject, resolve
+from eagle3_contracts.locate import Document, read_yaml
+from eagle3_contracts.resolve import resolve
 from eagle3_contracts.run import Checker
-from eagle3_contracts.subject import Expect
+from eagle3_contracts.subject import Expect, Subject
+from eagle3_contracts.validate import validate
 from eagle3_contracts.verdict import Result, Verdict
 
 DELIVERED = (Tier.STATIC, Tier.LOAD, Tier.MODEL)
@@ -52,25 +54,45 @@ def case_files(directory: Path) -> list[Path]:
     return files
 
 
+class Judge:
+    """Judges cases one by one; what SGLang they need is started once and ended by ``close``."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._checkers = {tier: Checker(entries, tiers=_up_to(tier)) for tier in DELIVERED}
+
+    def judge(self, file: Path, tiers: Iterable[Tier] = DELIVERED) -> Judged | None:
+        """Return what came of a case, with all tiers up to its own; None if that is not wanted.
+
+        Raises BadInput for a case that cannot be read or that expects nothing.
+        """
+        document = read_yaml(file, SubjectError)
+        expect = _expectation(document)
+        if expect.tier not in DELIVERED:
+            return Judged(file.stem, expect.tier, _is_bad(expect), waits=True)
+        if expect.tier not in tiers:
+            return None
+        return _judged(file, document, expect, self._checkers[expect.tier])
+
+    def close(self) -> None:
+        """End the processes that were started."""
+        for checker in self._checkers.values():
+            checker.close()
+
+
 def judge(
     files: Iterable[Path], entries: Sequence[Entry], tiers: Iterable[Tier]
 ) -> Iterator[Judged]:
-    """Judge the cases whose tier is among ``tiers``, each with all tiers up to its own.
-
-    Raises BadInput for a case that cannot be read or that expects nothing.
-    """
+    """Judge the cases whose tier is among ``tiers``; raises as :meth:`Judge.judge`."""
     wanted = frozenset(tiers)
-    checkers = {tier: Checker(entries, tiers=_up_to(tier)) for tier in DELIVERED}
-    try:
+    with closing(Judge(entries)) as session:
         for file in files:
-            expect = _expectation(file)
-            if expect.tier not in DELIVERED:
-                yield Judged(file.stem, expect.tier, _is_bad(expect), waits=True)
-            elif expect.tier in wanted:
-                yield _judged(file, expect, checkers[expect.tier])
-    finally:
-        for checker in checkers.values():
-            checker.close()
+            if (judged := session.judge(file, wanted)) is not None:
+                yield judged
+
+
+def tier_of(file: Path) -> Tier:
+    """Return up to which tier a case is judged; raises as :meth:`Judge.judge`."""
+    return _expectation(read_yaml(file, SubjectError)).tier
 
 
 def _up_to(tier: Tier) -> set[Tier]:
@@ -81,20 +103,26 @@ def _is_bad(expect: Expect) -> bool:
     return bool(expect.violates or expect.warns or expect.error)
 
 
-def _expectation(file: Path) -> Expect:
+def _expectation(document: Document) -> Expect:
     """Return what is expected of a case, which may be that the rest of it cannot be read."""
-    document = read_yaml(file, SubjectError)
     try:
         return Expect.model_validate(document.data.get("expect") or {})
     except ValidationError:
-        read_subject(file)
+        _subject(document)
         raise
 
 
-def _judged(file: Path, expect: Expect, checker: Checker) -> Judged:
+def _subject(document: Document) -> Subject:
+    subject, problems = validate(Subject, document)
+    raise_if_any(SubjectError, problems)
+    assert subject is not None
+    return subject
+
+
+def _judged(file: Path, document: Document, expect: Expect, checker: Checker) -> Judged:
     name = file.stem
     try:
-        subject = resolve(read_subject(file), file.parent, str(file))
+        subject = resolve(_subject(document), file.parent, str(file))
         results = checker.check(subject)
         checker.forget(subject)
     except BadInput as error:

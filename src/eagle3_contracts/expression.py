@@ -138,9 +138,8 @@ class _Reader:
         self.called: set[str] = set()
         self._functions = functions
         self._bound: list[tuple[str, Any]] = []
-        tokens = (m for m in _TOKEN.finditer(source) if m.lastgroup)
         self._tokens = [
-            (m.lastgroup, m[m.lastgroup or 0], m.start(m.lastgroup or 0)) for m in tokens
+            (m.lastgroup, m[0], m.start()) for m in _TOKEN.finditer(source) if m.lastgroup
         ]
         self._tokens.append(("end", "", len(source)))
         self._tokens.reverse()

@@ -12,7 +12,7 @@ embedding, boundary n the output of the last of n layers before the final norm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -20,12 +20,14 @@ from eagle3_contracts.static_facts import (
     AlgoFacts,
     ArchFacts,
     BlockFacts,
+    BundledFacts,
     ContextFacts,
     HeadFacts,
     PlaceholderFacts,
     QuantFacts,
     ReleaseFacts,
     RopeFacts,
+    SemanticsFacts,
     ServingFacts,
     VocabFacts,
 )
@@ -43,7 +45,10 @@ class Tier(StrEnum):
     @property
     def cost(self) -> int:
         """Position in the order of cost; 0 is the cheapest."""
-        return list(Tier).index(self)
+        return _COSTS[self]
+
+
+_COSTS = {tier: cost for cost, tier in enumerate(Tier)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +193,7 @@ class LoadFacts:
         list[str], "parameters that got nothing, or a part only, and that the target does not share"
     ]
     shared: Annotated[list[str], "parameters that the engine takes from the target"]
+    replaced: Annotated[list[str], "shared parameters that the checkpoint had filled"]
     wrong_shapes: Annotated[list[str], "tensors that the loader refused for their shape"]
     fc_in: Annotated[int | None, "inputs of the draft's fc; null: it has none"]
     fc_out: Annotated[int | None, "outputs of the draft's fc; null: it has none"]
@@ -259,12 +265,14 @@ Record = (
     | AlgoFacts
     | ArchFacts
     | BlockFacts
+    | BundledFacts
     | ContextFacts
     | HeadFacts
     | PlaceholderFacts
     | QuantFacts
     | ReleaseFacts
     | RopeFacts
+    | SemanticsFacts
     | ServingFacts
     | VocabFacts
     | WeightFacts
@@ -290,6 +298,8 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "block": (BlockFacts, Tier.STATIC),
     "rope": (RopeFacts, Tier.STATIC),
     "quant": (QuantFacts, Tier.STATIC),
+    "bundled": (BundledFacts, Tier.STATIC),
+    "semantics": (SemanticsFacts, Tier.STATIC),
     "context": (ContextFacts, Tier.STATIC),
     "placeholder": (PlaceholderFacts, Tier.STATIC),
     "algo": (AlgoFacts, Tier.STATIC),
@@ -338,7 +348,12 @@ def field_docs(group: str) -> dict[str, str]:
 
 def as_variables(facts: Facts) -> dict[str, dict[str, Any]]:
     """Return the groups that are there as the nested mappings that rules are evaluated over."""
-    return {name: asdict(record) for name, record in facts.items() if not isinstance(record, Gap)}
+    return {name: _fields(record) for name, record in facts.items() if not isinstance(record, Gap)}
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    """Return the fields of a record as they are; ``asdict`` would copy every list and mapping."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def from_json(group: str, data: Mapping[str, Any]) -> Record:

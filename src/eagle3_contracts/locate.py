@@ -103,7 +103,8 @@ class Document:
         They are found on the first demand, as nobody asks a right document for them.
         """
         if not self._places:
-            _find_places(self.data, islice(self.starts, 1, None), self._places)
+            with collector_paused():
+                _find_places(self.data, islice(self.starts, 1, None), self._places)
         return self._places[id(value)]
 
 

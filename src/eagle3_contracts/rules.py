@@ -111,12 +111,19 @@ class Rule:
 
     def value(self, variables: Variables) -> Any:
         """Return the value of the expression as plain Python; RuleError if it has none."""
-        context = {group: variables[group] for group in self.groups if group in variables}
         try:
-            return self._program.execute({**context, **self._calls})
+            return self._program.execute({**self._named(variables), **self._calls})
         except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = self._absent(variables) or _reason(error)
             raise RuleError(f"rule `{self.source}` cannot be evaluated: {reason}") from error
+
+    def _named(self, variables: Variables) -> dict[str, dict[str, Any]]:
+        """Return the facts that the rule names; to convert all of them takes CEL far longer."""
+        named: dict[str, dict[str, Any]] = {group: {} for group in self.groups & variables.keys()}
+        for _, group, field in self.names:
+            if group in named and field in variables[group]:
+                named[group][field] = variables[group][field]
+        return named
 
     def _absent(self, variables: Variables) -> str:
         """Return which facts that the rule names are not there, in words."""

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cache
 from time import perf_counter
 
 from eagle3_contracts import probes as built_in
@@ -124,17 +125,17 @@ class Checker:
     def _judge(self, entry: Entry, case: Case) -> Result:
         contract = entry.contract
         if contract.id not in case.results:
-            if _is_possible(entry, case):
+            if contract.depends and _is_possible(entry, case):
                 for name in contract.depends:
                     if name in self._by_id:
                         self._judge(self._by_id[name], case)
             started = perf_counter()
             outcome = _outcome(entry, case)
-            result = self._result(entry, case, outcome)
-            case.results[contract.id] = replace(result, seconds=perf_counter() - started)
+            seconds = perf_counter() - started
+            case.results[contract.id] = self._result(entry, case, outcome, seconds)
         return case.results[contract.id]
 
-    def _result(self, entry: Entry, case: Case, outcome: _Outcome) -> Result:
+    def _result(self, entry: Entry, case: Case, outcome: _Outcome, seconds: float) -> Result:
         contract = entry.contract
         was_judged = outcome.verdict in (Verdict.PASS, Verdict.FAIL)
         return Result(
@@ -153,6 +154,7 @@ class Checker:
             reproduce=self._reproduce(entry, case.subject),
             facts=case.variables(entry.rule.groups) if was_judged else {},
             blocked_by=outcome.blocked_by,
+            seconds=seconds,
         )
 
     def _reproduce(self, entry: Entry, subject: ResolvedSubject) -> str:
@@ -281,5 +283,6 @@ def _cause(entry: Entry, case: Case) -> str:
     return entry.contract.why
 
 
-def _static(groups: Iterable[str]) -> frozenset[str]:
+@cache
+def _static(groups: frozenset[str]) -> frozenset[str]:
     return frozenset(group for group in groups if GROUPS[group][1] is Tier.STATIC)

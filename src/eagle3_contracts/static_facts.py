@@ -42,6 +42,9 @@ class VocabFacts:
     d2t_is_absolute: Annotated[
         bool | None, "d2t is strictly increasing and makes sense only as target ids; null: unknown"
     ]
+    last_target: Annotated[
+        int | None, "largest target id that a draft id stands for; null: no map is known by value"
+    ]
     trained_otherwise: Annotated[list[str], "vocabulary sizes that training.config has otherwise"]
 
 
@@ -56,6 +59,14 @@ class HeadFacts:
     embed_width: Annotated[int | None, "columns of embed_tokens"]
     is_tied: Annotated[bool, "the draft's config sets tie_word_embeddings"]
     states_target_width: Annotated[bool, "the draft's config sets target_hidden_size"]
+    target_has_head: Annotated[bool | None, "the target's checkpoint has an lm_head; null: unknown"]
+    target_is_tied: Annotated[bool | None, "tie_word_embeddings of the target; null: not stated"]
+    unknown_keys: Annotated[
+        list[str],
+        "names of embedding or head by which training.config calls no tensor of the target",
+    ]
+    target_is_rotated: Annotated[bool, "the target's quantization rotates its residual stream"]
+    trained_is_rotated: Annotated[bool | None, "is_rot_used of training.config; null: not stated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,9 @@ class ArchFacts:
     has_attention_bias: Annotated[bool | None, "it has biases of q, k or v; null: unknown"]
     fc_bias: Annotated[bool | None, "`bias` of the config; null: not stated"]
     has_fc_bias: Annotated[bool | None, "the checkpoint has fc.bias; null: unknown"]
+    misnamed: Annotated[
+        list[str], "tensors named midlayer, under a config of speculators, which says layers.0"
+    ]
     missing: Annotated[list[str], "weights that every whole EAGLE-3 checkpoint has and this lacks"]
     is_latent: Annotated[bool, "its attention is multi-head latent attention (kv_lora_rank)"]
     wrong_shapes: Annotated[list[str], "weights whose shape is not the one of the config's sizes"]
@@ -95,13 +109,34 @@ class ArchFacts:
 class BlockFacts:
     """The config of a draft that drafts a block at once (DFlash, DSpark)."""
 
-    layer_ids: Annotated[list[int] | None, "target_layer_ids; null: not declared"]
+    layer_ids: Annotated[
+        list[int] | None,
+        "target_layer_ids, else aux_hidden_state_layer_ids of speculators; null: not declared",
+    ]
+    layer_ids_key: Annotated[
+        str | None, "key of these ids; SGLang reads target_layer_ids only; null: no ids"
+    ]
+    input_ids: Annotated[
+        list[int] | None,
+        "ids of layers whose inputs are taken, given beside target_layer_ids: "
+        "aux_hidden_state_layers, else eagle_aux_hidden_state_layer_ids; null: none",
+    ]
     num_features: Annotated[
         int | None, "states that its fc takes: the declared ids, else one per draft layer"
     ]
     num_target_layers: Annotated[int | None, "layers of the target that it was trained for"]
     block_sizes: Annotated[list[int], "block sizes by place in the config, without repetitions"]
     is_size_flagged: Annotated[bool, "the launch's flags give a block size or draft tokens"]
+    proposals: Annotated[
+        list[int],
+        "tokens to propose at once: speculative_tokens of speculators_config, and "
+        "num_speculative_tokens of vLLM's --speculative-config",
+    ]
+    max_proposal: Annotated[
+        int | None,
+        "new tokens in a block: all of it for a draft that samples from the token in front of it "
+        "(DSpark, sample_from_anchor), one fewer for others; null: there is no one block size",
+    ]
     mask_token_id: Annotated[int | None, "id of the token that stands for what is to be drafted"]
     markov_rank: Annotated[int | None, "rank of DSpark's Markov head; null: not stated"]
     shift_to_training: Annotated[
@@ -139,6 +174,31 @@ class QuantFacts:
     target_dtype: Annotated[str | None, "the same of the target"]
     other_dtypes: Annotated[
         list[str], "dtypes of unquantized weight matrices that are not the declared one"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BundledFacts:
+    """The draft head that the target's checkpoint bundles: MTP layers after its own layers."""
+
+    num_tensors: Annotated[int, "tensors of the head; 0: the target bundles none"]
+    num_quantized: Annotated[int, "tensors of the head that are packed, scaled or of 8 bits"]
+    plain: Annotated[
+        list[str],
+        "unquantized matrices of the head of a kind that is quantized in the target's layers and "
+        "that the target's config does not leave out",
+    ]
+    method: Annotated[str | None, "weight quantization that the target declares"]
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticsFacts:
+    """What training and inference do alike beside the draft's module: labels, masks, feedback."""
+
+    trained_otherwise: Annotated[
+        list[str],
+        "values that training.config and the draft's config both state, with another value, and "
+        "that belong to no other family",
     ]
 
 
@@ -190,6 +250,8 @@ class ServingFacts:
     sink_size: Annotated[int | None, "--speculative-draft-sink-size"]
     page_size: Annotated[int | None, "--page-size"]
     pp_size: Annotated[int | None, "--pp-size"]
+    disaggregation: Annotated[str | None, "--disaggregation-mode"]
+    drafts_in_pipeline: Annotated[bool, "SGLANG_ENABLE_PP_SPEC is on"]
     attention_backend: Annotated[str | None, "--decode-attention-backend, else --attention-backend"]
     draft_backend: Annotated[str | None, "--speculative-draft-attention-backend"]
     dtype: Annotated[str | None, "--dtype; auto counts as not given"]

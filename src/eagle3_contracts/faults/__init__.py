@@ -44,12 +44,14 @@ def faults() -> Mapping[str, Fault]:
         ownership,
         quant,
         rope,
+        training,
         vocab,
         weights,
     )
 
     founding = (boundaries, capture, checkpoint, launch)
-    modules = (*founding, vocab, ownership, arch, rope, quant, algo, flags, blocks, weights)
+    parts = (vocab, ownership, arch, rope, quant, algo, flags, blocks, training, weights)
+    modules = (*founding, *parts)
     return {fault.name: fault for module in modules for fault in module.FAULTS}
 
 

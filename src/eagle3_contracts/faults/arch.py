@@ -5,20 +5,14 @@ from __future__ import annotations
 from eagle3_contracts.faults import Fault
 from eagle3_contracts.faults.edit import (
     draft_config,
-    edited_training,
     in_turn,
     nested_config,
     tensor,
+    trained_with,
 )
-from eagle3_contracts.subject import ResolvedSubject
 
 _NORMS = in_turn(*(tensor(f"fc_norm.{i}.weight", (4096,)) for i in range(3)))
 _INPUT_NORM = tensor("input_norm.weight", (12288,))
-
-
-def _trained_with(subject: ResolvedSubject, **changes: object) -> ResolvedSubject:
-    assert subject.training is not None
-    return edited_training(subject, config={**subject.training.config, **changes})
 
 
 FAULTS = (
@@ -104,12 +98,12 @@ FAULTS = (
         "trained-with-another-mask-token",
         "training took the tokenizer's mask token, and the config names another",
         on="qwen3-dflash",
-        edit=lambda s: _trained_with(s, mask_token_id=151643),
+        edit=lambda s: trained_with(s, mask_token_id=151643),
     ),
     Fault(
-        "trained-with-norm-output",
-        "norm_output was on in training, and is off in the export",
+        "trained-with-other-heads",
+        "the attention that was trained has more key-value heads",
         on="llama-eagle3",
-        edit=lambda s: _trained_with(draft_config(norm_output=False)(s), norm_output=True),
+        edit=lambda s: trained_with(s, num_key_value_heads=16),
     ),
 )

@@ -109,4 +109,25 @@ FAULTS = (
         on="llama-eagle3",
         edit=draft_config(num_aux_hidden_states=5),
     ),
+    Fault(
+        "block-ids-of-speculators",
+        "the ids stand where speculators writes them",
+        on=_ON,
+        edit=in_turn(
+            nested_config("dflash_config", target_layer_ids=None),
+            draft_config(aux_hidden_state_layer_ids=[1, 17, 33]),
+        ),
+    ),
+    Fault(
+        "block-ids-copied",
+        "the list of layer outputs was copied into the list of layer inputs",
+        on=_ON,
+        edit=draft_config(aux_hidden_state_layers=[1, 17, 33]),
+    ),
+    Fault(
+        "block-proposed-whole",
+        "as many tokens are proposed as the block has places",
+        on=_ON,
+        edit=draft_config(speculators_config={"proposal_methods": [{"speculative_tokens": 16}]}),
+    ),
 )

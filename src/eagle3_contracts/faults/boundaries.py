@@ -125,4 +125,16 @@ FAULTS = (
         on="llama-eagle3",
         edit=lambda subject: edited_training(subject, convention=None),
     ),
+    Fault(
+        "final-boundary-unreached",
+        "the last id names the final boundary, and the class counts one further",
+        on="llama-eagle3",
+        edit=_ids(lambda ids: [*ids[:-1], 32]),
+    ),
+    Fault(
+        "final-layer-indexed",
+        "the last id is that of the last layer, and the class looks for the one after it",
+        on="qwen3-moe-eagle3",
+        edit=_ids(lambda ids: [*ids[:-1], 47]),
+    ),
 )

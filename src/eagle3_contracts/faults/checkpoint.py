@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eagle3_contracts.faults import Fault
-from eagle3_contracts.faults.edit import edited_config, edited_draft, edited_tensors
+from eagle3_contracts.faults.edit import draft_config, edited_config, edited_draft, edited_tensors
 from eagle3_contracts.subject import ResolvedSubject, Tensor
 
 Edit = Callable[[ResolvedSubject], ResolvedSubject]
@@ -89,5 +89,11 @@ FAULTS = (
         "the checkpoint's fc takes two states where three are captured",
         on="llama-eagle3",
         edit=lambda subject: edited_tensors(subject, _narrower_fc),
+    ),
+    Fault(
+        "conversion-without-renaming",
+        "the config was converted to the format of speculators, and the tensors were not",
+        on="llama-eagle3",
+        edit=draft_config(speculators_model_type="eagle3"),
     ),
 )

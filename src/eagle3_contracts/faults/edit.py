@@ -41,6 +41,12 @@ def edited_training(subject: ResolvedSubject, **changes: Any) -> ResolvedSubject
     return subject.model_copy(update={"training": training})
 
 
+def trained_with(subject: ResolvedSubject, **values: Any) -> ResolvedSubject:
+    """Return ``subject`` with values of the training's config added or replaced."""
+    assert subject.training is not None
+    return edited_training(subject, config={**subject.training.config, **values})
+
+
 def edited_flag(subject: ResolvedSubject, flag: str, value: str) -> ResolvedSubject:
     """Return ``subject`` launched with ``flag value`` in place of what it was launched with."""
     launch = subject.launch or Launch()
@@ -132,6 +138,20 @@ def tensor(
             tensors[name] = Tensor(dtype=dtype, shape=shape)
 
     return lambda subject: edited_tensors(subject, edit)
+
+
+def target_tensors(
+    *names: str, dtype: str = "BF16"
+) -> Callable[[ResolvedSubject], ResolvedSubject]:
+    """Return an edit that adds tensors to the target's header, as matrices whatever they are."""
+
+    def edit(subject: ResolvedSubject) -> ResolvedSubject:
+        new = {name: Tensor(dtype=dtype, shape=(1, 1)) for name in names}
+        return _with_model(
+            subject, "target", tensors={**(_model(subject, "target").tensors or {}), **new}
+        )
+
+    return edit
 
 
 def values(**changes: Any) -> Callable[[ResolvedSubject], ResolvedSubject]:

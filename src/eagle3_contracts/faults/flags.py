@@ -115,4 +115,16 @@ FAULTS = (
         on=_ON,
         edit=lambda s: edited_training(s, layer_ids=(3, 16, 32), convention="hf-index"),
     ),
+    Fault(
+        "eagle3-in-a-pipeline",
+        "an EAGLE-3 draft is launched with pipeline parallelism",
+        on=_ON,
+        edit=with_flags("--pp-size 2"),
+    ),
+    Fault(
+        "dp-attention-without-dp-head",
+        "a DFlash draft is launched with attention in parallel over data, and the head is not",
+        on="qwen3-dflash",
+        edit=with_flags("--enable-dp-attention"),
+    ),
 )

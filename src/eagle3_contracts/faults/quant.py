@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from eagle3_contracts.faults import Fault
-from eagle3_contracts.faults.edit import draft_config, edited_tensors, in_turn, tensor, with_flags
+from eagle3_contracts.faults.edit import (
+    draft_config,
+    edited_tensors,
+    in_turn,
+    target_config,
+    target_tensors,
+    tensor,
+    with_flags,
+)
 from eagle3_contracts.subject import Tensor
 
 _Q = "midlayer.self_attn.q_proj.weight"
@@ -47,5 +55,21 @@ FAULTS = (
         "the draft's dtype is not the target's",
         on="llama-eagle3",
         edit=draft_config(dtype="float16"),
+    ),
+    Fault(
+        "embedding-in-float32",
+        "the embedding was saved as it was made, in float32",
+        on="kimi-k2.5-eagle3-mla",
+        edit=tensor("embed_tokens.weight", (163840, 7168), "F32"),
+    ),
+    Fault(
+        "bundled-head-not-quantized",
+        "the target's quantization passed its draft head over, and its config does not say so",
+        on="deepseek-v3-eagle3",
+        edit=in_turn(
+            target_config("quantization_config", quant_method="fp8"),
+            target_tensors("model.layers.60.mlp.gate_proj.weight", dtype="F8_E4M3"),
+            target_tensors("model.layers.61.mlp.gate_proj.weight"),
+        ),
     ),
 )

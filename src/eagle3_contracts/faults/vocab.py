@@ -120,4 +120,10 @@ FAULTS = (
         on="qwen3-dflash",
         edit=nested_config("dflash_config", mask_token_id=151936),
     ),
+    Fault(
+        "vocab-size-overwritten",
+        "vocab_size was set to the draft's vocabulary",
+        on=_MAPS,
+        edit=draft_config(vocab_size=16),
+    ),
 )

@@ -35,15 +35,18 @@ def parts() -> tuple[PartProbe, ...]:
         algo,
         arch,
         block,
+        bundled,
         context,
         head,
         placeholder,
         quant,
         release,
         rope,
+        semantics,
         serving,
         vocab,
     )
 
-    modules = (algo, arch, block, context, head, placeholder, quant, release, rope, serving, vocab)
+    kinds = (algo, arch, block, bundled, context, head, placeholder, quant)
+    modules = (*kinds, release, rope, semantics, serving, vocab)
     return tuple(PartProbe(module.__name__.rpartition(".")[2], module.read) for module in modules)

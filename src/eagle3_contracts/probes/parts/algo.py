@@ -25,7 +25,6 @@ SERVES = {
 }
 """Algorithms of SGLang, and the kinds of drafts they are for. Others take any draft, or none."""
 _BUNDLED = ("EAGLE", "NEXTN", "DSPARK", "FROZEN_KV_MTP")
-_MARKS = ("mtp", "nextn")
 
 
 def read(subject: ResolvedSubject) -> AlgoFacts | Gap:
@@ -54,10 +53,6 @@ def _bundled(subject: ResolvedSubject, algorithm: str) -> bool | None:
     if algorithm == "DSPARK":
         folder = target.path / "dspark" / "config.json" if target.path else None
         return kinds.bundles_dspark(config) or (folder is not None and folder.is_file())
-    if any(_is_head(name) for name in target.tensors or ()):
+    if any(kinds.is_head(name) for name in target.tensors or ()):
         return True
     return kinds.bundles(config, target_text(subject))
-
-
-def _is_head(name: str) -> bool:
-    return any(part in _MARKS for part in name.split("."))

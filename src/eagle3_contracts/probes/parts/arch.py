@@ -13,6 +13,7 @@ from eagle3_contracts.probes.parts.reading import (
     Tensors,
     draft_config,
     draft_tensors,
+    flat,
     integer,
     is_whole,
     named,
@@ -43,7 +44,6 @@ TRAINED = (
     "bias",
     "norm_before_fc",
     "norm_before_residual",
-    "norm_output",
     "fc_norm",
     "use_aux_norm",
     "use_aux_hidden_state",
@@ -59,7 +59,6 @@ TRAINED = (
     "q_lora_rank",
 )
 """Fields that change what a draft computes; those of other families are left to them."""
-_INNER = ("eagle_config", "dflash_config", "transformer_layer_config")
 
 
 def read(subject: ResolvedSubject) -> ArchFacts | Gap:
@@ -85,10 +84,11 @@ def read(subject: ResolvedSubject) -> ArchFacts | Gap:
         has_attention_bias=present(tensors, any(named(tensors or {}, *_BIASES))),
         fc_bias=_stated(config, "bias"),
         has_fc_bias=present(tensors, any(named(tensors or {}, "fc.bias"))),
+        misnamed=_misnamed(config, tensors or {}),
         missing=list(_missing(tensors or {})) if kind == "eagle3" and is_whole(tensors) else [],
         is_latent=integer(layers, "kv_lora_rank") is not None,
         wrong_shapes=shapes.wrong(layers, tensors or {}) if kind in ("eagle3", "dflash") else [],
-        trained_otherwise=otherwise(_flat(config), _flat(trained_config(subject)), TRAINED),
+        trained_otherwise=otherwise(flat(config), flat(trained_config(subject)), TRAINED),
     )
 
 
@@ -108,6 +108,13 @@ def _layers(tensors: Tensors | None) -> int | None:
     return len(found) or None
 
 
+def _misnamed(config: Config, tensors: Tensors) -> list[str]:
+    """Return tensors under the name that a conversion to the speculators format takes away."""
+    if "speculators_model_type" not in config:
+        return []
+    return [name for name in tensors if "midlayer" in name.split(".")]
+
+
 def _missing(tensors: Tensors) -> Iterator[str]:
     """Yield the weights that a whole EAGLE-3 checkpoint must have and this one has not."""
     modules = {module for name in tensors for module in name.split(".")}
@@ -116,11 +123,3 @@ def _missing(tensors: Tensors) -> Iterator[str]:
     for parts, fused in _FUSED:
         if fused not in modules and modules.intersection(parts):
             yield from (part for part in parts if part not in modules)
-
-
-def _flat(config: Config) -> Config:
-    """Return the fields of a config, nested ones included; a nested one comes first."""
-    flat = dict(config)
-    for key in _INNER:
-        flat.update(nested(config, key))
-    return flat

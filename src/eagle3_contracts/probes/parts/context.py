@@ -8,6 +8,7 @@ from eagle3_contracts.modelconfig import Config
 from eagle3_contracts.probes.parts.reading import (
     draft_config,
     integer,
+    is_on,
     launch_flags,
     nested,
     number,
@@ -30,13 +31,12 @@ def read(subject: ResolvedSubject) -> ContextFacts | Gap:
     target = limit_of(target_text(subject))
     requested = launch_flags(subject).get("context-length", "")
     wanted = int(requested) if requested.isdecimal() and len(requested) < 12 else None
-    env = subject.launch.env if subject.launch else {}
     return ContextFacts(
         draft_limit=limit_of(modelconfig.draft_layers(config)[0]),
         target_limit=target,
         served=wanted or target,
         requested=wanted,
-        allows_longer=env.get(_ALLOWS, "").lower() in ("1", "true", "yes", "y"),
+        allows_longer=is_on(subject, _ALLOWS),
     )
 
 

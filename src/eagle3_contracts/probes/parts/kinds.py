@@ -28,6 +28,7 @@ BUNDLED = (
     "n_predict",
 )
 """Keys by which a target's config counts the layers of a draft head inside it."""
+_MARKS = ("mtp", "nextn")
 _DSPARK = ("dspark_block_size", "dspark_markov_rank", "dspark_target_layer_ids")
 
 
@@ -65,3 +66,8 @@ def bundles(config: Config, text: Config) -> bool | None:
     counts: list[Any] = [place.get(key) for place in (config, text) for key in BUNDLED]
     stated = [value for value in counts if type(value) is int]
     return any(value > 0 for value in stated) if stated else None
+
+
+def is_head(name: str) -> bool:
+    """Return whether a target's tensor is part of a draft head, as far as its name says so."""
+    return any(part in _MARKS for part in name.split("."))

@@ -32,6 +32,9 @@ _SCALES = (
     "blocks",
 )
 """Last parts of names that only quantized weights have; those of the KV cache are others."""
+_LISTS = ("ignore", "exclude", "exclude_modules", "modules_to_not_convert", "ignored_layers")
+"""Keys of the modules that are not quantized."""
+_ROUTERS = ("gate", "router")
 _NARROW = ("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "U8", "I8", "F4", "I32")
 _DTYPES = {"half": "float16", "float": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _STORED = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
@@ -47,7 +50,7 @@ def read(subject: ResolvedSubject) -> QuantFacts | Gap:
     target = target_config(subject)
     return QuantFacts(
         method=method_of(subject.draft),
-        quantized=_quantized(tensors or {}),
+        quantized=quantized(tensors or {}),
         is_whole=is_whole(tensors),
         is_all_excluded=_is_all_excluded(subject.draft),
         requested=launch_flags(subject).get("speculative-draft-model-quantization"),
@@ -90,14 +93,19 @@ def _declared(model: ResolvedModel | None) -> dict[str, Any]:
     return next((dict(nested(p, key)) for p in places for key in keys if nested(p, key)), {})
 
 
-def _is_all_excluded(model: ResolvedModel | None) -> bool:
+def left_out(model: ResolvedModel | None) -> list[str]:
+    """Return the entries by which the declared quantization leaves modules out."""
     declared = _declared(model)
-    keys = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
-    lists = [declared[key] for key in keys if isinstance(declared.get(key), list)]
-    return any("*" in names or "re:.*" in names for names in lists)
+    lists = [declared[key] for key in _LISTS if isinstance(declared.get(key), list)]
+    return [entry for entries in lists for entry in entries if isinstance(entry, str)]
 
 
-def _quantized(tensors: Tensors) -> list[str]:
+def _is_all_excluded(model: ResolvedModel | None) -> bool:
+    return bool({"*", "re:.*"}.intersection(left_out(model)))
+
+
+def quantized(tensors: Tensors) -> list[str]:
+    """Return the tensors that only quantized weights have."""
     return [name for name, tensor in tensors.items() if _is_quantized(name, tensor)]
 
 
@@ -110,10 +118,15 @@ def _others(tensors: Tensors, dtype: str | None) -> list[str]:
     stored = _STORED.get(dtype or "")
     if stored is None:
         return []
-    found = {t.dtype for n, t in tensors.items() if _is_matrix(n, t)} - {stored}
+    found = {t.dtype for n, t in tensors.items() if is_matrix(n, t)} - {stored}
     return sorted(found)
 
 
-def _is_matrix(name: str, tensor: Tensor) -> bool:
-    """Return whether a tensor is a weight matrix; norms and scales are often kept in float32."""
-    return name.endswith(".weight") and len(tensor.shape) == 2 and tensor.dtype in FLOATS
+def is_matrix(name: str, tensor: Tensor) -> bool:
+    """Return whether a tensor is an unquantized weight matrix.
+
+    Norms, scales and routers of experts are often kept in float32, and are none.
+    """
+    module, _, last = name.rpartition(".")
+    is_router = module.rpartition(".")[2] in _ROUTERS
+    return last == "weight" and len(tensor.shape) == 2 and tensor.dtype in FLOATS and not is_router

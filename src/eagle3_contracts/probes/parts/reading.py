@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from eagle3_contracts import modelconfig
@@ -13,6 +14,8 @@ from eagle3_contracts.subject import ResolvedSubject, Tensor
 
 FLOATS = ("BF16", "F16", "F32", "F64")
 """Dtypes of weights that are not quantized."""
+
+_INNER = ("eagle_config", "dflash_config", "transformer_layer_config")
 
 Tensors = Mapping[str, Tensor]
 
@@ -69,10 +72,21 @@ def trained_config(subject: ResolvedSubject) -> Config:
 
 def launch_flags(subject: ResolvedSubject) -> dict[str, str]:
     """Return the launch's flags; none when it has none or they cannot be told apart."""
+    return dict(_flags(subject.launch.args)) if subject.launch else {}
+
+
+@lru_cache(maxsize=64)  # every part asks for the flags of the same launch
+def _flags(args: str) -> dict[str, str]:
     try:
-        return parse_flags(subject.launch.args) if subject.launch else {}
+        return parse_flags(args)
     except ValueError:
         return {}
+
+
+def is_on(subject: ResolvedSubject, variable: str) -> bool:
+    """Return whether the launch's environment switches ``variable`` on, as SGLang reads it."""
+    value = subject.launch.env.get(variable, "") if subject.launch else ""
+    return value.lower() in ("1", "true", "yes", "y")
 
 
 def algorithm_of(flags: Mapping[str, str]) -> str | None:
@@ -101,6 +115,14 @@ def nested(config: Config, key: str) -> Config:
     """Return the object at ``key``; an empty one for anything else."""
     value = config.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def flat(config: Config) -> Config:
+    """Return the fields of a draft's config, nested ones included; a nested one comes first."""
+    fields = dict(config)
+    for key in _INNER:
+        fields.update(nested(config, key))
+    return fields
 
 
 def named(tensors: Tensors, *suffixes: str) -> Iterator[tuple[str, Tensor]]:

@@ -85,8 +85,9 @@ def _has(architecture: str | None, *methods: str) -> bool | None:
 
 def _passed_over(config: Config, draft_class: str) -> Iterator[str]:
     """Yield the switches that are on, and that the draft's class reads neither here nor there."""
-    read_by = release.reads(draft_class)
-    if read_by is None or kinds.kind_of(config) != "eagle3":
+    # Reading a module takes long, so the kind is looked at first.
+    read_by = release.reads(draft_class) if kinds.kind_of(config) == "eagle3" else None
+    if read_by is None:
         return
     top, inner = read_by
     for name in FLAGS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eagle3_contracts.facts import Gap, GapKind
-from eagle3_contracts.probes.parts.reading import algorithm_of, launch_flags
+from eagle3_contracts.probes.parts.reading import algorithm_of, is_on, launch_flags
 from eagle3_contracts.static_facts import ServingFacts
 from eagle3_contracts.subject import ResolvedSubject
 
@@ -34,6 +34,8 @@ def read(subject: ResolvedSubject) -> ServingFacts | Gap:
         sink_size=_integer(flags, "speculative-draft-sink-size"),
         page_size=_integer(flags, "page-size"),
         pp_size=_integer(flags, "pp-size", "pipeline-parallel-size", "pp"),
+        disaggregation=flags.get("disaggregation-mode"),
+        drafts_in_pipeline=is_on(subject, "SGLANG_ENABLE_PP_SPEC"),
         attention_backend=flags.get("decode-attention-backend", flags.get("attention-backend")),
         draft_backend=flags.get("speculative-draft-attention-backend"),
         dtype=None if flags.get("dtype") == "auto" else flags.get("dtype"),

@@ -60,6 +60,7 @@ def read(subject: ResolvedSubject) -> VocabFacts | Gap:
         maps_differ=maps.differ,
         d2t_is_zero=maps.is_zero,
         d2t_is_absolute=maps.is_absolute,
+        last_target=_last_target(subject.draft.values),
         trained_otherwise=otherwise(config, trained_config(subject), _SIZES),
     )
 
@@ -97,6 +98,13 @@ def _compared(values: Values, size: int | None) -> _Maps:
         is_zero=not any(offsets),
         is_absolute=ids,
     )
+
+
+def _last_target(values: Values) -> int | None:
+    """Return the largest target id that d2t, or else t2d, gives a draft id to."""
+    offsets, bits = _values(values, "d2t"), _values(values, "t2d")
+    targets = map(add, offsets, count()) if offsets else compress(count(), bits or ())
+    return max(targets, default=None)
 
 
 def _outside(targets: Sequence[int], size: int | None) -> list[int]:

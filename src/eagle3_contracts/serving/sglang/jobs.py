@@ -84,6 +84,7 @@ def load_draft(payload: Payload) -> dict[str, Any]:
         "ignored_weights": [n for n in loaded.ignored if _is_weight(n, payload["tensors"][n][0])],
         "unfilled": loading.unfilled(model, loaded.filled, shared),
         "shared": shared,
+        "replaced": [name for name in shared if name in loaded.filled],
         "wrong_shapes": loaded.wrong_shapes,
         "fc_in": _features(fc, "in"),
         "fc_out": _features(fc, "out"),
@@ -102,7 +103,7 @@ def _borrowed(model: Any, payload: Payload) -> list[str]:
     text = language_of(payload["target"])
     size = (text["vocab_size"], text["hidden_size"])
     borrowed = _Lender(*(torch.nn.Parameter(torch.empty(size, device="meta")) for _ in range(2)))
-    share_embedding(borrowed, model)
+    share_embedding(borrowed, model, payload["algorithm"])
     return [name for name, p in model.named_parameters() if before.get(name) != id(p)]
 
 

@@ -52,6 +52,9 @@ _COMMON = (
     "--sampling-backend=pytorch",
 )
 
+_SHARES_NOTHING = ("STANDALONE", "DFLASH", "DSPARK")
+"""Algorithms whose workers leave the draft's module as it was loaded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -142,7 +145,7 @@ class Runtime(Context):
         runner.alloc_memory_pool()
         runner.init_attention_backends()
         runner.init_cuda_graphs()
-        share_embedding(self.target.model, runner.model)
+        share_embedding(self.target.model, runner.model, self.plan.algorithm)
         return runner
 
     @torch.no_grad()
@@ -251,12 +254,21 @@ def server_args(flags: Sequence[str]) -> ServerArgs:
     return args
 
 
-def share_embedding(target: Any, draft: Any) -> None:
-    """Give the draft what it borrows from its target, by the rule of SGLang's EAGLE-3 worker."""
+def share_embedding(target: Any, draft: Any, algorithm: str | None) -> None:
+    """Give the draft what it borrows from its target, as the worker of ``algorithm`` does.
+
+    EAGLE-3 gives the embedding, and the head to a draft that asks for it; EAGLE and its kind give
+    both; STANDALONE nothing. A block draft has neither: its worker uses the target's.
+    """
+    if algorithm in _SHARES_NOTHING:
+        return
     embed, head = target.get_embed_and_head()
-    if getattr(draft, "load_lm_head_from_target", False):
+    is_eagle3 = algorithm in (None, "EAGLE3")
+    if hasattr(draft, "set_embed_and_head") and (
+        not is_eagle3 or getattr(draft, "load_lm_head_from_target", False)
+    ):
         draft.set_embed_and_head(embed, head)
-    elif hasattr(draft, "set_embed"):  # a block draft has no embedding: its worker has the target's
+    elif hasattr(draft, "set_embed"):
         draft.set_embed(embed)
 
 
