@@ -4,7 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 # Where this checkout is installed, other projects' runs collect its contracts and so read this
 # file, and pytest refuses plugins from a conftest that is not at the top.
-if Path.cwd().is_relative_to(Path(__file__).parent):
+IS_OURS = Path.cwd().is_relative_to(Path(__file__).parent)
+if IS_OURS:
     pytest_plugins = ["pytester"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the switch of the nightly profile."""
+    if IS_OURS:
+        parser.addoption("--nightly", action="store_true", help="run the tests marked nightly too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers of this project's tests."""
+    if IS_OURS:
+        config.addinivalue_line("markers", "nightly: too slow for every change; needs --nightly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the nightly tests out, visibly, unless they are asked for."""
+    if not IS_OURS or config.getoption("--nightly"):
+        return
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.skip(reason="nightly: run with --nightly"))
