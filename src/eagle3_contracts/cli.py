@@ -1,4 +1,4 @@
-"""The command line: check, cases, list, explain.
+"""The command line: check, cases, prove, list, explain.
 
 Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, 4 inconclusive,
 130 interrupted.
@@ -74,6 +74,26 @@ def cases(arguments: argparse.Namespace) -> int:
     return 0 if all(case.is_right for case in judged) else 1
 
 
+def prove(arguments: argparse.Namespace) -> int:
+    """Put every fault of the contracts in, and look whether they fail."""
+    from eagle3_contracts import prove as proving
+    from eagle3_contracts.plan import read_contracts, read_subjects, select
+    from eagle3_contracts.probes import Request
+    from eagle3_contracts.report import proofs
+
+    options = _options(arguments)
+    entries = read_contracts(options)
+    request = Request(options.device, options.timeout, weights=True)
+    prover = proving.Prover(entries, read_subjects(Options()), request)
+    is_whole = not (options.contract or options.family)
+    with contextlib.closing(prover):
+        proven = proving.prove(prover, select(entries, options), options.tier, is_whole=is_whole)
+    as_json = arguments.format == "json"
+    text = json.dumps(proofs.document(proven), indent=2) + "\n" if as_json else None
+    _emit(text or proofs.render(proven))
+    return proven.exit_code
+
+
 def list_contracts(arguments: argparse.Namespace) -> int:
     """Print the contracts that the options select."""
     from eagle3_contracts.plan import read_contracts, select
@@ -116,6 +136,10 @@ def _parser() -> argparse.ArgumentParser:
         "directory", nargs="?", type=Path, metavar="DIR", help="default: the built-in corpus"
     )
     _add_settings(corpus, ["tier", "contracts"])
+    proof = commands.add_parser("prove", help="show that every contract can fail")
+    proof.set_defaults(command=prove)
+    _add_settings(proof, ["tier", "family", "contract", "contracts", "device", "timeout"])
+    _add_format(proof)
     two = commands.add_parser("list", help="list the contracts")
     two.set_defaults(command=list_contracts)
     _add_settings(two, ["tier", "family", "contract", "contracts"])

@@ -20,6 +20,8 @@ class Fault:
 
     ``summary`` completes "it is as if". ``on`` names the built-in subject that it is proven on.
     ``edit`` returns the broken subject; ``patch`` breaks classes of the process it is called in.
+    ``suspected`` are words by which a reader knows this fault; one of them must stand in the
+    suspected cause or the message of a contract that fails first.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Fault:
     on: str
     edit: Callable[[ResolvedSubject], ResolvedSubject] | None = None
     patch: Callable[[], None] | None = None
+    suspected: tuple[str, ...] = ()
 
 
 @cache

@@ -27,12 +27,14 @@ FAULTS = (
         "an EAGLE draft is launched as EAGLE-3",
         on="llama-eagle3",
         edit=draft_config(architectures=["LlamaForCausalLMEagle"], eagle_config=None),
+        suspected=("a draft of kind eagle ",),
     ),
     Fault(
         "block-draft-as-eagle3",
         "a DFlash draft is launched as EAGLE-3",
         on="qwen3-dflash",
         edit=with_flags(f"{_ALGORITHM} EAGLE3"),
+        suspected=("a draft of kind dflash",),
     ),
     Fault(
         "algorithm-misspelt",
@@ -63,6 +65,7 @@ FAULTS = (
         "the launch has no draft path",
         on="llama-eagle3",
         edit=without_draft,
+        suspected=("EAGLE3 without a draft",),
     ),
     Fault(
         "bundled-head-missing",
@@ -73,6 +76,7 @@ FAULTS = (
             with_flags(f"{_ALGORITHM} NEXTN"),
             target_config(num_nextn_predict_layers=0),
         ),
+        suspected=("config describes no head",),
     ),
     Fault(
         "nextn-without-head",

@@ -22,6 +22,7 @@ FAULTS = (
         "block_size stands at two places with two values",
         on=_ON,
         edit=draft_config(block_size=8),
+        suspected=("block sizes [16, 8]",),
     ),
     Fault(
         "block-size-missing",
@@ -31,6 +32,7 @@ FAULTS = (
             nested_config("dflash_config", block_size=None),
             without_flag("--speculative-num-draft-tokens"),
         ),
+        suspected=("block sizes []",),
     ),
     Fault(
         "block-flags-differ",
@@ -58,6 +60,7 @@ FAULTS = (
         "a DFlash draft is launched with pipeline parallelism",
         on=_ON,
         edit=with_flags("--pp-size 2"),
+        suspected=("DFLASH on 2 pipeline stages",),
     ),
     Fault(
         "block-ids-past-the-end",
@@ -70,6 +73,7 @@ FAULTS = (
         "the block draft was trained for a target of another depth",
         on=_ON,
         edit=nested_config("dflash_config", num_target_layers=48),
+        suspected=("a target of 48 layers; increasing",),
     ),
     Fault(
         "block-id-shifted",

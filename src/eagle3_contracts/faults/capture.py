@@ -156,12 +156,14 @@ FAULTS = (
         "the wrapper delegates behind hasattr, and the inner model lacks the method",
         on="gemma3-mm-eagle3",
         patch=_inner_lacks_the_method,
+        suspected=("hasattr guard",),
     ),
     Fault(
         "flag-on-wrapper-only",
         "the wrapper sets the flag on itself and not on the model inside it",
         on="kimi-k2.5-eagle3",
         patch=_flag_on_the_wrapper_only,
+        suspected=("did not pass the call on",),
     ),
     Fault(
         "no-layer-flagged",
@@ -174,6 +176,7 @@ FAULTS = (
         "the model drops the aux states that its decoder returns",
         on="llama-eagle3",
         patch=_tuple_swallowed,
+        suspected=("lost on their way",),
     ),
     Fault(
         "hook-missing",

@@ -47,18 +47,26 @@ FAULTS = (
         on="llama-eagle3",
         edit=_renamed("midlayer.", "transformer.0."),
     ),
-    Fault("fc-renamed", "fc.weight is named fuse.weight", "llama-eagle3", _renamed("fc.", "fuse.")),
+    Fault(
+        "fc-renamed",
+        "fc.weight is named fuse.weight",
+        on="llama-eagle3",
+        edit=_renamed("fc.", "fuse."),
+        suspected=("no fc",),
+    ),
     Fault(
         "bias-without-place",
         "the checkpoint has a bias that the draft's class has no place for",
         on="llama-eagle3",
         edit=lambda subject: edited_tensors(subject, _with_bias),
+        suspected=("attention_bias is false",),
     ),
     Fault(
         "part-of-a-fused-tensor-missing",
         "the checkpoint has q and v, but no k",
         on="llama-eagle3",
         edit=_dropped("k_proj.weight"),
+        suspected=("no k_proj",),
     ),
     Fault(
         "norm-missing",
@@ -71,12 +79,14 @@ FAULTS = (
         "the index names a shard that the directory lacks",
         on="llama-eagle3",
         edit=lambda s: edited_draft(s, missing_shards=("model-00002-of-00002.safetensors",)),
+        suspected=("absent files [model",),
     ),
     Fault(
         "tensor-missing-from-shard",
         "the index names a tensor that its shard lacks",
         on="llama-eagle3",
         edit=lambda s: edited_draft(s, missing_tensors=("norm.weight",)),
+        suspected=("absent tensors [norm",),
     ),
     Fault(
         "target-width-wrong",

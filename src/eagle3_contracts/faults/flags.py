@@ -19,6 +19,7 @@ FAULTS = (
         "the number of steps is no number",
         on=_ON,
         edit=with_flags("--speculative-num-steps three"),
+        suspected=("-num-steps three: an integer",),
     ),
     Fault(
         "backend-misspelt",
@@ -32,12 +33,14 @@ FAULTS = (
         "steps are given, and top-k is not",
         on=_ON,
         edit=without_flag("--speculative-eagle-topk"),
+        suspected=("top-k none",),
     ),
     Fault(
         "steps-not-given",
         "top-k and draft tokens are given, and steps are not",
         on=_ON,
         edit=without_flag("--speculative-num-steps"),
+        suspected=("steps none",),
     ),
     Fault(
         "chain-too-short",
@@ -120,6 +123,7 @@ FAULTS = (
         "an EAGLE-3 draft is launched with pipeline parallelism",
         on=_ON,
         edit=with_flags("--pp-size 2"),
+        suspected=("EAGLE3 on 2 pipeline stages",),
     ),
     Fault(
         "dp-attention-without-dp-head",

@@ -19,6 +19,7 @@ FAULTS = (
         "the server is started with --speculative-algorithm EAGLE",
         on="llama-eagle3",
         edit=lambda s: edited_flag(s, "--speculative-algorithm", "EAGLE"),
+        suspected=("EAGLE captures nothing",),
     ),
     Fault(
         "never-configured",

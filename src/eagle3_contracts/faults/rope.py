@@ -30,18 +30,21 @@ FAULTS = (
             rope_theta=None,
             rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 10000.0}},
         ),
+        suspected=("nested by layer type",),
     ),
     Fault(
         "rope-scaling-incomplete",
         "the scaling lacks its factor",
         on="llama-eagle3",
         edit=draft_config(rope_scaling={"type": "yarn", "beta_fast": 32.0}),
+        suspected=("scaling without factor",),
     ),
     Fault(
         "rope-bases-contradict",
         "the two schemas name two bases",
         on="llama-eagle3",
         edit=draft_config(rope_parameters={"rope_type": "default", "rope_theta": 5000000.0}),
+        suspected=("at the top and",),
     ),
     Fault(
         "rope-not-stated",
@@ -54,12 +57,14 @@ FAULTS = (
         "the draft was trained with a base that the export does not state",
         on="llama-eagle3",
         edit=lambda s: edited_training(s, config={"rope_theta": 500000.0}),
+        suspected=("rope_theta 10000, trained with",),
     ),
     Fault(
         "rope-scaling-dropped",
         "the export kept the base and dropped the scaling",
         on="kimi-k2.5-eagle3-mla",
         edit=draft_config(rope_scaling=None),
+        suspected=("scaling default, trained with yarn",),
     ),
     Fault(
         "rope-of-training-unknown",
