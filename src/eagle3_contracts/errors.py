@@ -53,6 +53,10 @@ class WaiverError(BadInput):
     """A waiver that lacks a required part or cannot be read."""
 
 
+class FeatureError(BadInput):
+    """A path that holds no feature dump, or a manifest that cannot be read."""
+
+
 class OptionError(BadInput):
     """A command-line option or a setting in pyproject.toml with an impossible value."""
 
