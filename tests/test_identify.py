@@ -20,7 +20,7 @@ STATES = boundaries_of(LLAMA, some_tokens(T))
 
 
 def array(states: torch.Tensor) -> Array:
-    return states.detach().float().numpy()
+    return np.asarray(states.float().numpy(), np.float32)
 
 
 @cache

@@ -49,17 +49,18 @@ def some_tokens(count: int, seed: int = 0) -> torch.Tensor:
     return tokens
 
 
-@torch.no_grad()
 def boundaries_of(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     """Return boundaries 0 to n, [n + 1, T, H], the last before the final norm."""
     inputs: list[torch.Tensor] = []
     hook = model.model.norm.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
-    states = model(tokens[None], output_hidden_states=True, use_cache=False).hidden_states
+    with torch.no_grad():
+        states = model(tokens[None], output_hidden_states=True, use_cache=False).hidden_states
     hook.remove()
     return torch.stack([*(state[0] for state in states[:-1]), inputs[0][0]])
 
 
-@torch.no_grad()
 def normed(model: Any, states: torch.Tensor) -> torch.Tensor:
     """Return ``states`` after the model's final norm."""
-    return model.model.norm(states)
+    with torch.no_grad():
+        after: torch.Tensor = model.model.norm(states)
+    return after

@@ -23,12 +23,14 @@ class Recording:
     """One forward: boundaries 0 to n as [tokens, hidden], and the aux states that arrived.
 
     ``aux`` is None when the logits processor got none; ``handed`` is what the engine gives the
-    draft: the aux states side by side or, without any, the last hidden state.
+    draft: the aux states side by side or, without any, the last hidden state. ``final`` is the
+    state that the head reads, [tokens, hidden].
     """
 
     boundaries: dict[int, torch.Tensor] = field(default_factory=dict)
     aux: list[torch.Tensor] | None = None
     handed: torch.Tensor | None = None
+    final: torch.Tensor | None = None
 
 
 @contextlib.contextmanager
@@ -94,6 +96,7 @@ def _listening(record: Recording, hidden_size: int) -> Iterator[None]:
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
         record.aux = _as_list(given.get("aux_hidden_states"), hidden_size)
+        record.final = given["hidden_states"].detach().clone()
         output = original(self, *args, **kwargs)
         if output.hidden_states is not None:
             record.handed = output.hidden_states.detach().clone()

@@ -42,9 +42,7 @@ _COMMON = (
     "--disable-overlap-schedule",
     "--disable-radix-cache",
     "--disable-hybrid-swa-memory",
-    "--max-total-tokens=512",
     "--max-running-requests=4",
-    "--context-length=128",
     "--mem-fraction-static=0.1",
     "--cuda-graph-backend-decode=disabled",
     "--cuda-graph-backend-prefill=disabled",
@@ -71,11 +69,14 @@ class Plan:
     load_format: str = "auto"
     reference: Reference | None = None
     """Where the target's weights come from, when transformers has its class."""
+    context: int = 128
+    """Tokens that one sequence may have."""
 
     def flags(self) -> list[str]:
         """Return the command line of the server."""
         flags = [f"--model-path={self.target}", f"--device={self.device}", f"--dtype={self.dtype}"]
         flags += [*_COMMON, f"--load-format={self.load_format}"]
+        flags += [f"--context-length={self.context}", f"--max-total-tokens={4 * self.context}"]
         if self.algorithm is not None:
             flags += [
                 f"--speculative-algorithm={self.algorithm}",
@@ -163,6 +164,11 @@ class Runtime(Context):
         batch.input_ids = torch.tensor([token], dtype=torch.int64, device=batch.device)
         batch.prepare_for_decode()
         return self._forward(batch)
+
+    def forget(self) -> None:
+        """Free what the sequences so far hold in the pools."""
+        self.target.req_to_token_pool.clear()
+        self.target.token_to_kv_pool_allocator.clear()
 
     @torch.no_grad()
     def draft_extend(self, prompt: Sequence[int], states: torch.Tensor) -> None:
