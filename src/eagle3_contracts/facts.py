@@ -236,7 +236,10 @@ class FusionFacts:
     """What the real draft class did with the states that its target's twin handed over."""
 
     draft_class: Annotated[str, "class that ran"]
-    refusal: Annotated[str | None, "the exception with which the draft refused the states"]
+    refusal: Annotated[
+        str | None,
+        "the exception with which the target lent nothing or the draft refused the states",
+    ]
     input_width: Annotated[int, "numbers per token handed to the draft"]
     hidden_size: Annotated[int, "width of one aux state in the twin"]
     fc_in: Annotated[int | None, "inputs of the twin's fc; null: it has none"]

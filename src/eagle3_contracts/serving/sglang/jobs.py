@@ -240,6 +240,7 @@ def _fuse(runtime: Runtime, seen: _Seen) -> dict[str, Any]:
     hook = fc.register_forward_hook(lambda *_: calls.append(1)) if fc is not None else None
     refusal = None
     try:
+        runtime.lend()
         runtime.draft_extend(PROMPT, seen.extend.handed)
     except Exception as error:
         traceback.print_exc()

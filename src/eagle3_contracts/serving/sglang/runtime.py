@@ -134,7 +134,7 @@ class Runtime(Context):
 
     @cached_property
     def draft(self) -> Any:
-        """Return the draft's runner, sharing pools and embedding with the target."""
+        """Return the draft's runner, sharing its pools with the target."""
         runner = ModelRunner(
             model_config=self.draft_config(),
             is_draft_worker=True,
@@ -146,8 +146,11 @@ class Runtime(Context):
         runner.alloc_memory_pool()
         runner.init_attention_backends()
         runner.init_cuda_graphs()
-        share_embedding(self.target.model, runner.model, self.plan.algorithm)
         return runner
+
+    def lend(self) -> None:
+        """Give the draft what it borrows; AttributeError from a target that cannot lend."""
+        share_embedding(self.target.model, self.draft.model, self.plan.algorithm)
 
     @torch.no_grad()
     def extend(self, prompt: Sequence[int]) -> tuple[ScheduleBatch, int]:

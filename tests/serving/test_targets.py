@@ -1,0 +1,40 @@
+"""Built-in targets that are hard to run on a CPU: what the model tier finds out about each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from eagle3_contracts import probes
+from eagle3_contracts.data import fixtures_dir
+from eagle3_contracts.facts import CaptureFacts, FusionFacts
+from eagle3_contracts.probes import Request
+from eagle3_contracts.probes.model import ModelProbe
+from eagle3_contracts.resolve import load_subjects
+
+pytestmark = pytest.mark.xdist_group("sglang")
+
+Run = Callable[[str], tuple[CaptureFacts, FusionFacts]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    def run(name: str) -> tuple[CaptureFacts, FusionFacts]:
+        (subject,) = load_subjects([str(fixtures_dir() / "subjects" / f"{name}.yaml")])
+        facts = ModelProbe().run(subject, Request())
+        capture, fusion = facts["capture"], facts["fusion"]
+        assert isinstance(capture, CaptureFacts), capture
+        assert isinstance(fusion, FusionFacts), fusion
+        return capture, fusion
+
+    yield run
+    probes.close()
+
+
+def test_a_target_that_lends_nothing_is_still_seen_to_capture(run: Run) -> None:
+    capture, fusion = run("qwen1.5-moe-eagle3")
+    assert (capture.boundaries, capture.exact, capture.agrees) == ([2, 13, 21], True, True)
+    assert fusion.refusal is not None
+    assert fusion.refusal.startswith("AttributeError")
+    assert fusion.refusal.endswith("no attribute 'get_embed_and_head'")
