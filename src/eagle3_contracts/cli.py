@@ -1,4 +1,4 @@
-"""The command line: check, cases, prove, list, explain.
+"""The command line: check, diff, cases, prove, list, explain.
 
 Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, 4 inconclusive,
 130 interrupted.
@@ -59,6 +59,18 @@ def check(arguments: argparse.Namespace) -> int:
         report.write(form, outcome, path)
     _emit(report.render("json", outcome) if arguments.format == "json" else _terminal(outcome))
     return outcome.exit_code
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    """Print which verdicts changed between two JSON reports; 1 if any became worse."""
+    from eagle3_contracts.report import difference
+    from eagle3_contracts.report.style import style_of
+
+    changed = difference.compare(*map(difference.read, (arguments.before, arguments.after)))
+    as_json = arguments.format == "json"
+    text = json.dumps(difference.document(changed), indent=2) + "\n" if as_json else None
+    _emit(text or difference.render(changed, style_of(sys.stdout)))
+    return changed.exit_code
 
 
 def cases(arguments: argparse.Namespace) -> int:
@@ -130,6 +142,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("subject", nargs="*", metavar="SUBJECT", help=_doc("subject"))
     _add_settings(one, [setting.name for setting in SETTINGS if setting.name != "subject"])
     _add_format(one)
+    two_reports = commands.add_parser("diff", help="show what changed between two JSON reports")
+    two_reports.set_defaults(command=diff)
+    for name in ("before", "after"):
+        text = "written by check --report json=PATH"
+        two_reports.add_argument(name, type=Path, metavar=f"{name.upper()}.json", help=text)
+    _add_format(two_reports)
     corpus = commands.add_parser("cases", help="judge the corpus of public failures")
     corpus.set_defaults(command=cases)
     corpus.add_argument(

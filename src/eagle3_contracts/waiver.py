@@ -24,6 +24,9 @@ from eagle3_contracts.verdict import Result, Verdict
 COVERED = (Verdict.FAIL, Verdict.NOT_TESTABLE)
 """Verdicts that a waiver excuses."""
 
+PASSES = "the contract passes"
+"""How the message of a stale waiver begins whose contract holds; all others are of failures."""
+
 _ISSUE = re.compile(r"https?://\S+|[\w.-]+/[\w.-]+#\d+|[\w./-]+\.md(#\S+)?")
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -108,7 +111,7 @@ def waived(result: Result, waiver: Waiver | None, today: date) -> Result:
     if waiver is None or result.verdict not in (*COVERED, Verdict.PASS):
         return result
     if result.verdict is Verdict.PASS:
-        text = f"the contract passes: remove the waiver {waiver.place}"
+        text = f"{PASSES}: remove the waiver {waiver.place}"
         return replace(result, verdict=Verdict.STALE_WAIVER, message=text, waiver=waiver.place)
     if today > waiver.expires:
         ended = f"the waiver {waiver.place} expired on {waiver.expires}"

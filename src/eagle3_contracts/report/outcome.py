@@ -52,9 +52,14 @@ class Outcome:
 
 def label(result: Result) -> str:
     """Return what ``result`` is called in reports, one of LABELS."""
-    if result.verdict is Verdict.FAIL:
-        return {"error": "fail", "warning": "warning", "info": "note"}[result.severity]
-    return str(result.verdict)
+    return named(result.verdict, result.severity)
+
+
+def named(verdict: Verdict, severity: str) -> str:
+    """Return what a verdict of a contract of that severity is called, one of LABELS."""
+    if verdict is Verdict.FAIL:
+        return {"error": "fail", "warning": "warning", "info": "note"}[severity]
+    return str(verdict)
 
 
 def alike(results: Iterable[Result]) -> list[list[Result]]:
