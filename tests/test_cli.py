@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -351,12 +350,13 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     process.stderr.close()
 
 
-def test_an_interrupted_check_ends_with_code_130_and_without_a_traceback(folder: Path) -> None:
-    os.mkfifo(folder / "slow.yaml")
-    process = _process("check", "--contracts", "contracts", "slow.yaml")
-    time.sleep(1.5)
+def test_an_interrupted_check_ends_with_code_130_and_without_a_traceback() -> None:
+    process = _process("check", "llama-eagle3", "--tier", "model")
+    assert process.stderr is not None
+    progress = process.stderr.readline()  # what follows imports SGLang, which takes seconds
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
+    assert progress.startswith("llama-eagle3: ")
     assert (process.returncode, out, err) == (130, "", "interrupted\n")
 
 

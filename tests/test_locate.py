@@ -203,7 +203,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(SubjectError) as caught:
         read_yaml(path, SubjectError)
-    assert str(caught.value) == f"{path}: holds {MAX_BYTES + 1} bytes; at most {MAX_BYTES} are read"
+    assert str(caught.value) == f"{path}: is larger than {MAX_BYTES} bytes; no more are read"
 
 
 def test_an_absent_file_is_bad_input(tmp_path: Path) -> None:

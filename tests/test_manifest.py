@@ -118,7 +118,7 @@ def edited(data: dict[str, Any], **changes: Any) -> dict[str, Any]:
     [
         ({"schema": 2}, "schema must be 1"),
         ({"tool": None}, "lacks tool"),
-        ({"extra": 1}, "unknown key extra"),
+        ({"extra": 1}, "unknown key 'extra'"),
         ({"boundaries": [1, 29, 57]}, "are not those of the ids"),
         ({"boundaries": "many"}, "boundaries must be a list"),
         ({"num_layers": 0}, "num_layers must be a positive integer"),

@@ -24,6 +24,7 @@ from eagle3_contracts.data import contracts_dir
 from eagle3_contracts.errors import ContractError, Problem, did_you_mean, raise_if_any
 from eagle3_contracts.expression import Found, RuleSyntaxError
 from eagle3_contracts.facts import GROUPS, Tier
+from eagle3_contracts.files import is_directory
 from eagle3_contracts.locate import Document, Steps, read_yaml
 from eagle3_contracts.rules import (
     Rule,
@@ -133,7 +134,7 @@ class _Found:
 def _files(paths: Iterable[Path], problems: list[Problem]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
-        inside = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        inside = sorted(path.glob("*.yaml")) if is_directory(path) else [path]
         if not inside:
             problems.append(Problem(str(path), "the directory holds no *.yaml file"))
         files += inside

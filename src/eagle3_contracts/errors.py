@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+MAX_TEXT = 1_500
+"""Characters of the longest text of a problem; longer ones list what nobody reads to the end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -26,7 +29,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = [str(part) for part in (self.source, self.line, self.column) if part is not None]
-        return f"{':'.join(place)}: {self.text}"
+        return f"{printable(':'.join(place))}: {printable(self.text)}"
 
 
 class BadInput(Exception):  # noqa: N818  (it names what the user gave)
@@ -59,6 +62,16 @@ class FeatureError(BadInput):
 
 class OptionError(BadInput):
     """A command-line option or a setting in pyproject.toml with an impossible value."""
+
+
+def printable(text: str) -> str:
+    """Return ``text`` as one line that a terminal can show, cut to :data:`MAX_TEXT` characters.
+
+    What other people's files hold is quoted in messages, and may hold what moves the cursor.
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: MAX_TEXT + 1])
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from eagle3_contracts.errors import BadInput, Problem, raise_if_any
+from eagle3_contracts.files import open_binary
 
 MAX_BYTES = 64 * 2**20
 """Largest file that is read, in bytes."""
@@ -162,14 +163,10 @@ class _RefusedError(Exception):
 
 def _read_text(path: Path, kind: type[BadInput]) -> str:
     source = str(path)
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise kind(Problem(source, f"holds {size} bytes; at most {MAX_BYTES} are read"))
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise kind(Problem(source, f"cannot be read: {reason}")) from error
+    with open_binary(path, kind) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise kind(Problem(source, f"is larger than {MAX_BYTES} bytes; no more are read"))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -144,9 +145,9 @@ def read_manifest(dump: str | Path) -> Manifest | None:
 
     Raises ManifestError for a file that is no manifest of this version.
     """
-    folder = Path(dump) if Path(dump).is_dir() else Path(dump).parent
+    folder = Path(dump) if _is(Path(dump).is_dir) else Path(dump).parent
     path = folder / FILE
-    if not path.is_file():
+    if not _is(path.is_file):
         return None
     data = _read_object(path)
     names = {field.name for field in fields(Manifest)}
@@ -171,10 +172,17 @@ def hash_tokenizer(target: Path) -> str | None:
     """Return the SHA-256 of the tokenizer's files in a directory; None: it has none."""
     digest, found = hashlib.sha256(), False
     for name in _TOKENIZER_FILES:
-        if (target / name).is_file():
+        if _is((target / name).is_file):
             digest.update(f"{name}\0".encode() + (target / name).read_bytes())
             found = True
     return digest.hexdigest() if found else None
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    try:
+        return kind()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -193,7 +201,7 @@ def _complaints(manifest: Manifest) -> Iterator[str]:
     for name in ("num_layers", "hidden_size"):
         if type(getattr(manifest, name)) is not int or getattr(manifest, name) < 1:
             yield f"{name} must be a positive integer"
-    for name, known in (("convention", SHIFTS), ("dtype", DTYPES), ("last", (*LAST, None))):
+    for name, known in (("convention", tuple(SHIFTS)), ("dtype", DTYPES), ("last", (*LAST, None))):
         if getattr(manifest, name) not in known:
             yield _wrong(name, getattr(manifest, name), known)
     yield from _wrong_lists(manifest)
@@ -212,18 +220,22 @@ def _wrong_lists(manifest: Manifest) -> Iterator[str]:
     for name in ("layer_ids", "boundaries"):
         value = getattr(manifest, name)
         if not isinstance(value, tuple) or not value or {type(item) for item in value} != {int}:
-            yield f"{name} must be a list of integers, got {value!r}"
+            yield f"{name} must be a list of integers, got {reprlib.repr(value)}"
     meant = tuple(layer + SHIFTS[manifest.convention] for layer in manifest.layer_ids)
     if manifest.boundaries != meant:
-        yield f"boundaries {list(manifest.boundaries)} are not those of the ids, {list(meant)}"
+        yield f"boundaries {_list(manifest.boundaries)} are not those of the ids, {_list(meant)}"
     if not all(0 <= k <= manifest.num_layers for k in meant):
-        yield f"boundaries {list(meant)} of a target of {manifest.num_layers} layers"
+        yield f"boundaries {_list(meant)} of a target of {manifest.num_layers} layers"
 
 
 def _wrong(name: str, value: object, known: Any) -> str:
     names = ", ".join("null" if item is None else item for item in known)
-    return f"{name} is {value!r}; known are {names}"
+    return f"{name} is {reprlib.repr(value)}; known are {names}"
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return reprlib.repr(list(numbers))
 
 
 def _lacking_or_unknown(name: str, known: set[str]) -> str:
-    return f"lacks {name}" if name in known else f"unknown key {name}"
+    return f"lacks {name}" if name in known else f"unknown key {reprlib.repr(name)}"

@@ -211,7 +211,9 @@ def _from_file(key: str, value: Any, base: Path) -> Any:
         form, _, path = value.partition("=")
         return f"{form}={base / path}"
     # What is not there may be a built-in subject or a hub id.
-    return str(base / value) if key in _PATHS and (base / value).exists() else value
+    from eagle3_contracts.files import is_absent
+
+    return str(base / value) if key in _PATHS and not is_absent(base / value) else value
 
 
 def _words(setting: Setting, raw: Any) -> list[str]:
@@ -278,10 +280,12 @@ def _wrong_report(word: str) -> str:
         return f"'{word}' must be FORMAT=PATH, for instance json=report.json"
     if said := _unknown("format", [form], FORMATS):
         return said[0]
-    if Path(path).is_dir():
+    from eagle3_contracts.files import is_directory
+
+    if is_directory(Path(path)):
         return f"{path} is a directory; name a file in it"
     folder = Path(path).parent
-    return "" if folder.is_dir() else f"there is no directory {folder} to write {path} to"
+    return "" if is_directory(folder) else f"there is no directory {folder} to write {path} to"
 
 
 _CHECKS = {

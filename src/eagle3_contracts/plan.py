@@ -19,6 +19,7 @@ from eagle3_contracts.errors import (
     did_you_mean,
     raise_if_any,
 )
+from eagle3_contracts.files import is_absent
 from eagle3_contracts.options import Options
 from eagle3_contracts.probes import Request, static
 from eagle3_contracts.resolve import is_model, load_subjects, subject_from_options
@@ -167,7 +168,7 @@ def _subjects_dir() -> Path:
 
 def _path_of(name: str) -> Path:
     """Return the path of a subject; SubjectError for a name that is neither a path nor built in."""
-    if Path(name).exists() or len(Path(name).parts) > 1:
+    if not is_absent(Path(name)) or len(Path(name).parts) > 1:
         return Path(name)
     built_in = _subjects_dir() / f"{name}.yaml"
     if built_in.is_file():

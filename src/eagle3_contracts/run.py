@@ -13,6 +13,7 @@ from time import perf_counter
 from eagle3_contracts import probes as built_in
 from eagle3_contracts.case import Case, Progress
 from eagle3_contracts.catalogue import Entry
+from eagle3_contracts.errors import printable
 from eagle3_contracts.facts import GROUPS, GapKind, Tier
 from eagle3_contracts.options import DEFAULT_TIERS
 from eagle3_contracts.probes import Probe, Request, static
@@ -147,9 +148,9 @@ class Checker:
             subject=case.subject.name,
             where=where(contract.tier, self.request.device),
             verdict=outcome.verdict,
-            message=outcome.message,
-            cause=outcome.cause,
-            fix=outcome.fix,
+            message=_shown(outcome.message),
+            cause=_shown(outcome.cause),
+            fix=_shown(outcome.fix),
             refs=contract.refs,
             reproduce=self._reproduce(entry, case.subject),
             facts=case.variables(entry.rule.groups) if was_judged else {},
@@ -265,6 +266,10 @@ def _ruled(entry: Entry, case: Case) -> _Outcome:
         cause=_cause(entry, case),
         fix=_rendered(entry.fix, case),
     )
+
+
+def _shown(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _rendered(text: Template, case: Case) -> str:

@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eagle3_contracts.errors import Problem, WaiverError, did_you_mean, raise_if_any
+from eagle3_contracts.files import is_directory
 from eagle3_contracts.locate import Document, Steps, read_yaml
 from eagle3_contracts.validate import validate
 from eagle3_contracts.verdict import Result, Verdict
@@ -93,7 +94,7 @@ def read_waivers(
     problems: list[Problem] = []
     found: list[Waiver] = []
     for path in paths:
-        for file in sorted(path.glob("*.yaml")) if path.is_dir() else [path]:
+        for file in sorted(path.glob("*.yaml")) if is_directory(path) else [path]:
             found += _read_file(file, contracts, sglang, problems)
     problems += _repeated(found)
     raise_if_any(WaiverError, problems)

@@ -23,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from eagle3_contracts.errors import FeatureError, Problem
+from eagle3_contracts.files import is_absent, is_file
 
 
 class Layout(StrEnum):
@@ -83,7 +84,7 @@ def open_dump(path: Path) -> Dump:
 
     Raises FeatureError when there is nothing, nothing known, or more than one layout.
     """
-    found = [path] if path.is_file() else sorted(_walk(path))
+    found = [path] if is_file(path) else sorted(_walk(path))
     by_layout: dict[Layout, list[Path]] = {}
     for file in found:
         if (layout := _layout_of(file.name)) is not None:
@@ -91,7 +92,7 @@ def open_dump(path: Path) -> Dump:
     if len(by_layout) != 1:
         raise FeatureError(Problem(str(path), _not_one(path, by_layout)))
     ((layout, files),) = by_layout.items()
-    return Dump(path.parent if path.is_file() else path, layout, tuple(files))
+    return Dump(path.parent if is_file(path) else path, layout, tuple(files))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -111,6 +112,6 @@ def _not_one(path: Path, by_layout: dict[Layout, list[Path]]) -> str:
     if by_layout:
         names = " and ".join(f"{files[0].name} ({layout})" for layout, files in by_layout.items())
         return f"holds files of more than one layout: {names}; check one dump at a time"
-    if not path.exists():
+    if is_absent(path):
         return "there is no such file or directory"
     return "holds no feature dump; *.ckpt, *.ckpt.gz, hs_N.safetensors and *.safetensors are read"

@@ -18,6 +18,7 @@ from typing import IO, Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from eagle3_contracts.errors import printable
 from eagle3_contracts.features.dump import Kind, Layout
 from eagle3_contracts.manifest import DTYPES
 
@@ -32,7 +33,7 @@ class DamagedError(Exception):
     """A sample that cannot be used; the text says why, ``kind`` in which way."""
 
     def __init__(self, kind: Kind, text: str) -> None:
-        super().__init__(text)
+        super().__init__(printable(text))
         self.kind = kind
 
 
