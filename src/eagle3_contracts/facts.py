@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
+from eagle3_contracts.class_facts import ReadingFacts
 from eagle3_contracts.static_facts import (
     AlgoFacts,
     ArchFacts,
@@ -284,6 +285,7 @@ Record = (
     | LoadFacts
     | CaptureFacts
     | FusionFacts
+    | ReadingFacts
     | EnvironmentFacts
 )
 
@@ -314,6 +316,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "load": (LoadFacts, Tier.LOAD),
     "capture": (CaptureFacts, Tier.MODEL),
     "fusion": (FusionFacts, Tier.MODEL),
+    "reading": (ReadingFacts, Tier.MODEL),
 }
 """Name of each group in rules, its record, and the cheapest tier that yields it."""
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eagle3_contracts.serving.process import Server
-from eagle3_contracts.serving.sglang import ENVIRONMENT
 
 pytestmark = pytest.mark.xdist_group("sglang")
 
 F32 = "F32"
 WHOLE = {"q": [F32, [2, 3]], "k": [F32, [2, 3]], "norm": [F32, [3]], "d2t": ["I64", [5]]}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    path = {"PYTHONPATH": str(Path(__file__).parent)}
-    server = Server("eagle3_contracts.serving.sglang.preload", {**ENVIRONMENT["cpu"], **path})
-    yield server
-    server.close()
 
 
 def load(server: Server, header: dict[str, Any], **options: Any) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def faults() -> Mapping[str, Fault]:
         boundaries,
         capture,
         checkpoint,
+        classes,
         flags,
         launch,
         ownership,
@@ -52,7 +53,7 @@ def faults() -> Mapping[str, Fault]:
         weights,
     )
 
-    founding = (boundaries, capture, checkpoint, launch)
+    founding = (boundaries, capture, checkpoint, classes, launch)
     parts = (vocab, ownership, arch, rope, quant, algo, flags, blocks, training, weights)
     modules = (*founding, *parts)
     return {fault.name: fault for module in modules for fault in module.FAULTS}

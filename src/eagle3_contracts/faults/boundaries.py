@@ -13,7 +13,7 @@ from eagle3_contracts.subject import ResolvedSubject
 Ids = Sequence[int] | None
 
 
-def _with_ids(change: Callable[[Ids], Ids]) -> Callable[[], None]:
+def with_ids(change: Callable[[Ids], Ids]) -> Callable[[], None]:
     """Return a patch that lets Llama capture for ``change`` of the ids it is given."""
 
     def patch() -> None:
@@ -63,28 +63,28 @@ FAULTS = (
         "all-off-by-one",
         "every state is taken one layer too late",
         on="llama-eagle3",
-        patch=_with_ids(lambda ids: [i + 1 for i in ids] if ids else ids),
+        patch=with_ids(lambda ids: [i + 1 for i in ids] if ids else ids),
         suspected=("All one layer too late",),
     ),
     Fault(
         "one-off-by-one",
         "one state is taken one layer too late",
         on="llama-eagle3",
-        patch=_with_ids(_one_later),
+        patch=with_ids(_one_later),
         suspected=("captured boundaries [3, 17, 28]",),
     ),
     Fault(
         "shift-depends-on-first-id",
         "ids are shifted only when the first one is 1",
         on="llama-eagle3",
-        patch=_with_ids(_unless_first_is_one),
+        patch=with_ids(_unless_first_is_one),
         suspected=("All one layer too early",),
     ),
     Fault(
         "default-ids",
         "the default layers are captured instead of the declared ones",
         on="llama-eagle3",
-        patch=_with_ids(lambda ids: None),
+        patch=with_ids(lambda ids: None),
         suspected=("SGLang's default boundaries",),
     ),
     Fault(

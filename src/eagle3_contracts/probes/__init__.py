@@ -57,10 +57,18 @@ def probes() -> tuple[Probe, ...]:
     from eagle3_contracts.probes.load import LoadProbe
     from eagle3_contracts.probes.model import ModelProbe
     from eagle3_contracts.probes.parts import parts
+    from eagle3_contracts.probes.questions import QuestionProbe
     from eagle3_contracts.probes.static import StaticProbe
     from eagle3_contracts.probes.weights import WeightProbe
 
-    return (StaticProbe(), *parts(), WeightProbe(), LoadProbe(), ModelProbe())
+    return (
+        StaticProbe(),
+        *parts(),
+        WeightProbe(),
+        LoadProbe(),
+        ModelProbe(),
+        QuestionProbe(),
+    )
 
 
 def close() -> None:

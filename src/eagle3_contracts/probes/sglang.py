@@ -19,21 +19,23 @@ from eagle3_contracts.serving.sglang import ENVIRONMENT
 from eagle3_contracts.serving.sglang.registry import known_architectures
 from eagle3_contracts.subject import ResolvedModel, ResolvedSubject
 
-_JOBS = "eagle3_contracts.serving.sglang.jobs"
+_SERVING = "eagle3_contracts.serving.sglang"
 _servers: dict[str, Server] = {}
 
 
-def run(job: str, payload: Mapping[str, Any], request: Request) -> dict[str, Any] | Gap:
+def run(
+    job: str, payload: Mapping[str, Any], request: Request, *, module: str = "jobs"
+) -> dict[str, Any] | Gap:
     """Run a job of SGLang; return its answer, or the gap that it leaves.
 
     A class that this platform cannot run is untestable; a job that died or hung is broken.
     """
     server = _servers.setdefault(
-        request.device, Server(f"{_JOBS.rpartition('.')[0]}.preload", ENVIRONMENT[request.device])
+        request.device, Server(f"{_SERVING}.preload", ENVIRONMENT[request.device])
     )
     payload = {**payload, "device": request.device, "fault": request.fault, "cache": _cache()}
     try:
-        answer = server.run(f"{_JOBS}:{job}", payload, request.timeout)
+        answer = server.run(f"{_SERVING}.{module}:{job}", payload, request.timeout)
     except JobError as error:
         return Gap(GapKind.BROKEN, str(error))
     if "unavailable" in answer:

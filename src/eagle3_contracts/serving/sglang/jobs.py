@@ -71,7 +71,7 @@ def load_draft(payload: Payload) -> dict[str, Any]:
     [dtype, shape], ``algorithm``, ``device``.
     """
     with tempfile.TemporaryDirectory() as folder:
-        plan = _plan(payload, Path(folder), payload["draft"], dummy=True)
+        plan = plan_twins(payload, Path(folder), payload["draft"], dummy=True)
         with needed("building the draft on the meta device"):
             model = Context(plan).empty_draft()
         loaded = loading.load(model, payload["tensors"])
@@ -152,7 +152,7 @@ def parse_flags(payload: Payload) -> dict[str, Any]:
 def run_plain(payload: Payload) -> dict[str, Any]:
     """Run the target's twin without any speculation: does this platform run the class at all?"""
     with tempfile.TemporaryDirectory() as folder, needed("running the class without capture"):
-        plan = _plan({**payload, "algorithm": None}, Path(folder), payload["draft"])
+        plan = plan_twins({**payload, "algorithm": None}, Path(folder), payload["draft"])
         runtime = Runtime(plan)
         runtime.configure()
         runtime.decode(*runtime.extend(PROMPT))
@@ -169,7 +169,7 @@ def run_twin(payload: Payload) -> dict[str, Any]:
     text = language_of(payload["target"])
     draft = twin.draft_twin(payload["draft"], target_hidden=text.get("hidden_size"))
     with tempfile.TemporaryDirectory() as folder:
-        plan = _plan(payload, Path(folder), draft)
+        plan = plan_twins(payload, Path(folder), draft)
         with needed("building the twin of the target"):
             runtime = Runtime(plan)
         seen = _Seen(runtime, language_of(twin.target_twin(payload["target"])))
@@ -273,7 +273,9 @@ def _features(fc: Any, side: str) -> int | None:
     return int(getattr(fc, f"{side}_features", None) or getattr(fc, f"{side}put_size"))
 
 
-def _plan(payload: Payload, folder: Path, draft: Mapping[str, Any], *, dummy: bool = False) -> Plan:
+def plan_twins(
+    payload: Payload, folder: Path, draft: Mapping[str, Any], *, dummy: bool = False
+) -> Plan:
     """Write the twin of the target and the given draft config, and plan to run them.
 
     With ``dummy``, or without a transformers class for the twin, SGLang makes up the weights.
