@@ -1,4 +1,4 @@
-"""Facts about a target class alone: what it makes of layer ids that no draft of it may ever ask."""
+"""Facts about a target class alone: other layer ids and other steps than one draft's extend."""
 
 from __future__ import annotations
 
@@ -29,3 +29,20 @@ class ReadingFacts:
     outside: Annotated[list[str], "silent answers to ids that no layer has"]
     repeated: Annotated[list[str], "silent answers to ids given twice or in another order"]
     config_changed: Annotated[list[str], "keys of the target's config that configuring changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """The states of the same tokens, captured in one extend and in other steps.
+
+    Differences are the largest absolute ones, as a fraction of the largest value.
+    """
+
+    tokens: Annotated[int, "tokens that were run"]
+    states_of: Annotated[int, "tokens that states came for in one extend"]
+    chunked: Annotated[float, "difference in two extends, the second after the first's prefix"]
+    chunked_agrees: Annotated[bool, "it is within the tolerance"]
+    decoded: Annotated[float, "difference with the last token in a decode step"]
+    decoded_agrees: Annotated[bool, "it is within the tolerance"]
+    batched: Annotated[float, "difference in one extend beside a longer request"]
+    batched_agrees: Annotated[bool, "it is within the tolerance"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
-from eagle3_contracts.class_facts import ReadingFacts
+from eagle3_contracts.class_facts import ReadingFacts, StepFacts
 from eagle3_contracts.static_facts import (
     AlgoFacts,
     ArchFacts,
@@ -286,6 +286,7 @@ Record = (
     | CaptureFacts
     | FusionFacts
     | ReadingFacts
+    | StepFacts
     | EnvironmentFacts
 )
 
@@ -317,6 +318,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "capture": (CaptureFacts, Tier.MODEL),
     "fusion": (FusionFacts, Tier.MODEL),
     "reading": (ReadingFacts, Tier.MODEL),
+    "steps": (StepFacts, Tier.MODEL),
 }
 """Name of each group in rules, its record, and the cheapest tier that yields it."""
 

@@ -22,6 +22,35 @@ def _always_on() -> None:
     LlamaForCausalLM.__init__ = capturing
 
 
+def _on_rows(is_odd: Callable[[Any], bool]) -> Callable[[], None]:
+    """Return a patch that moves every state by a row, in forwards at positions that ``is_odd``."""
+
+    def patch() -> None:
+        from sglang.srt.models.llama import LlamaModel
+
+        original = LlamaModel.forward
+
+        def forward(self: Any, input_ids: Any, positions: Any, *args: Any, **kwargs: Any) -> Any:
+            output = original(self, input_ids, positions, *args, **kwargs)
+            if not isinstance(output, tuple) or not self.layers_to_capture or not is_odd(positions):
+                return output
+            hidden, aux = output
+            moved = [s.roll(1, 0) for s in aux] if isinstance(aux, list) else aux.roll(1, 0)
+            return hidden, type(aux)(moved)
+
+        LlamaModel.forward = forward
+
+    return patch
+
+
+def _follows_a_prefix(positions: Any) -> bool:
+    return len(positions) > 1 and bool(positions[0] > 0)
+
+
+def _has_several_requests(positions: Any) -> bool:
+    return bool((positions == 0).sum() > 1)
+
+
 def _config_rewritten() -> None:
     from sglang.srt.models.llama import LlamaForCausalLM
 
@@ -110,5 +139,17 @@ FAULTS = (
         on="llama-eagle3",
         patch=_config_rewritten,
         suspected=("num_hidden_layers",),
+    ),
+    Fault(
+        "chunk-shifted",
+        "the states of a chunk after a prefix are a token late",
+        on="llama-eagle3",
+        patch=_on_rows(_follows_a_prefix),
+    ),
+    Fault(
+        "requests-mixed",
+        "in a batch, the first state of a request is that of the one before it",
+        on="llama-eagle3",
+        patch=_on_rows(_has_several_requests),
     ),
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from eagle3_contracts.facts import Gap, GapKind, Tier, from_json
+from typing import Any
+
+from eagle3_contracts.facts import Gap, GapKind, Record, Tier, from_json
 from eagle3_contracts.modelconfig import language_model
 from eagle3_contracts.probes import Request, Yield, sglang
 from eagle3_contracts.subject import ResolvedSubject
@@ -16,13 +18,13 @@ class QuestionProbe:
 
     name = "questions"
     tier = Tier.MODEL
-    groups = ("reading",)
+    groups = ("reading", "steps")
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
-        """Return ``reading``; SubjectError for an architecture SGLang lacks."""
+        """Return ``reading`` and ``steps``; SubjectError for an architecture SGLang lacks."""
         gap = sglang.prerequisite(subject) or _unasked(subject)
         if gap is not None:
-            return {"reading": gap}
+            return dict.fromkeys(self.groups, gap)
         assert subject.target is not None
         assert subject.draft is not None
         payload = {
@@ -32,10 +34,14 @@ class QuestionProbe:
         }
         answer = sglang.run("ask_ids", payload, request, module="questions")
         if isinstance(answer, Gap):
-            return {"reading": answer}
-        if "inexact" in answer:
-            return {"reading": Gap(GapKind.ABSENT, answer["inexact"])}
-        return {"reading": from_json("reading", answer)}
+            return dict.fromkeys(self.groups, answer)
+        return {group: _record(group, answer[group]) for group in self.groups}
+
+
+def _record(group: str, answer: dict[str, Any]) -> Record | Gap:
+    if "absent" in answer:
+        return Gap(GapKind.ABSENT, answer["absent"])
+    return from_json(group, answer)
 
 
 def _unasked(subject: ResolvedSubject) -> Gap | None:

@@ -29,6 +29,7 @@ from eagle3_contracts.serving.sglang.jobs import (
     plan_twins,
 )
 from eagle3_contracts.serving.sglang.runtime import Runtime
+from eagle3_contracts.serving.sglang.steps import Steps
 from eagle3_contracts.serving.sglang.untouched import untouched
 
 Ids = Sequence[int]
@@ -101,6 +102,15 @@ class Questions:
             except Exception as error:
                 return Answer(ids, self.layers, [], refusal=f"{type(error).__name__}: {error}")
 
+    def steps(self) -> dict[str, Any]:
+        """Run the same tokens in several ways, with capture at ordinary ids."""
+        with untouched(self.runtime.target):
+            try:
+                self._configure((1, self.layers // 2, self.layers - 4))
+                return Steps(self.runtime, self.layers, self.hidden).facts()
+            except Exception as error:
+                return {"absent": f"capture broke off with {type(error).__name__}: {error}"}
+
     def _configure(self, ids: Ids | None) -> None:
         configure_aux_hidden_state_capture(
             model=self.runtime.target.model,
@@ -121,10 +131,9 @@ class Questions:
 
 @answered
 def ask_ids(payload: Payload) -> dict[str, Any]:
-    """Ask the target's class what it makes of layer ids; yields ``reading``.
+    """Ask the target's class what it makes of layer ids; yields ``reading``, ``steps``.
 
-    ``payload``: as for ``run_twin``. ``inexact`` instead: states that equal no boundary, by which
-    no ids can be read.
+    ``payload``: as for ``run_twin``. ``absent`` instead of a group's fields: why there are none.
     """
     text = language_of(twin.target_twin(payload["target"]))
     draft = twin.draft_twin(
@@ -139,9 +148,11 @@ def ask_ids(payload: Payload) -> dict[str, Any]:
             questions = Questions(runtime, text["num_hidden_layers"], text["hidden_size"])
             plain = questions.unconfigured()
         facts = _reading(questions)
+        steps = questions.steps()
         after = runtime.config.hf_config.to_dict()
     changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    return {**facts, "captured_before": bool(plain.boundaries), "config_changed": changed}
+    reading = {**facts, "captured_before": bool(plain.boundaries), "config_changed": changed}
+    return {"reading": reading, "steps": steps}
 
 
 def _reading(questions: Questions) -> dict[str, Any]:
@@ -149,7 +160,7 @@ def _reading(questions: Questions) -> dict[str, Any]:
     default = ask(None)
     ordinary = [ask((i, n // 2 + i - 2, n - 5 + i)) for i in (1, 2, 3)]
     if not all(answer.exact for answer in (default, *ordinary)):
-        return {"inexact": "captured states equal no boundary, so that ids cannot be read"}
+        return {"absent": "captured states equal no boundary, so that ids cannot be read"}
     read = [answer for answer in ordinary if answer.counts()]
     offsets = sorted({offset for answer in read for offset in answer.offsets()})
     return {

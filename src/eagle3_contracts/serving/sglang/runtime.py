@@ -155,7 +155,15 @@ class Runtime(Context):
     @torch.no_grad()
     def extend(self, prompt: Sequence[int]) -> tuple[ScheduleBatch, int]:
         """Prefill ``prompt``; return the batch and the next token."""
-        batch = self._batch(prompt)
+        return self.extend_requests([request(prompt)])
+
+    @torch.no_grad()
+    def extend_requests(self, requests: list[Req]) -> tuple[ScheduleBatch, int]:
+        """Prefill each request from prefix_len to extend_end, in one batch.
+
+        Returns the batch and the next token of the last request.
+        """
+        batch = self._batch(requests)
         batch.prepare_for_extend()
         if batch.input_ids is None:
             batch.input_ids = batch.prefill_input_ids_cpu.to(batch.device)
@@ -176,7 +184,7 @@ class Runtime(Context):
     @torch.no_grad()
     def draft_extend(self, prompt: Sequence[int], states: torch.Tensor) -> None:
         """Run the draft's first pass over ``states`` ([tokens, width]), as the worker does."""
-        batch = self._batch(prompt)
+        batch = self._batch([request(prompt)])
         batch.prepare_for_extend()
         if batch.input_ids is None:
             batch.input_ids = batch.prefill_input_ids_cpu.to(batch.device)
@@ -201,18 +209,9 @@ class Runtime(Context):
         output = self.target.forward(forward).logits_output
         return int(output.next_token_logits[-1].argmax())
 
-    def _batch(self, prompt: Sequence[int]) -> ScheduleBatch:
-        request = Req(
-            rid="0",
-            origin_input_text="",
-            origin_input_ids=array("q", prompt),
-            sampling_params=SamplingParams(temperature=0, max_new_tokens=4),
-        )
-        request.full_untruncated_fill_ids = request.origin_input_ids
-        request.logprob_start_len = -1
-        request.extend_end = len(prompt)
+    def _batch(self, requests: list[Req]) -> ScheduleBatch:
         return ScheduleBatch.init_new(
-            reqs=[request],
+            reqs=requests,
             req_to_token_pool=self.target.req_to_token_pool,
             token_to_kv_pool_allocator=self.target.token_to_kv_pool_allocator,
             tree_cache=_NoCache(self.target),
@@ -228,6 +227,20 @@ class Runtime(Context):
             "nccl_port": self.port,
             "server_args": self.args,
         }
+
+
+def request(prompt: Sequence[int]) -> Req:
+    """Return a request for the whole of ``prompt``, none of which is in the KV pool."""
+    made = Req(
+        rid="0",
+        origin_input_text="",
+        origin_input_ids=array("q", prompt),
+        sampling_params=SamplingParams(temperature=0, max_new_tokens=4),
+    )
+    made.full_untruncated_fill_ids = made.origin_input_ids
+    made.logprob_start_len = -1
+    made.extend_end = len(prompt)
+    return made
 
 
 class _NoCache:
