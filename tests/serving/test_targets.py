@@ -38,3 +38,21 @@ def test_a_target_that_lends_nothing_is_still_seen_to_capture(run: Run) -> None:
     assert fusion.refusal is not None
     assert fusion.refusal.startswith("AttributeError")
     assert fusion.refusal.endswith("no attribute 'get_embed_and_head'")
+
+
+@pytest.mark.parametrize(
+    ("name", "boundaries"),
+    [
+        # Sinks in bfloat16, experts in the layout of another runner.
+        ("gpt-oss-120b-eagle3", [2, 18, 33]),
+        # Queries and keys normed over all heads, and half of each head rotated.
+        ("minimax-m2-eagle3", [2, 31, 59]),
+    ],
+)
+def test_a_hard_target_equals_its_reference(run: Run, name: str, boundaries: list[int]) -> None:
+    capture, fusion = run(name)
+    assert (capture.boundaries, capture.decode_boundaries) == (boundaries, boundaries)
+    assert (capture.exact, capture.decode_exact) == (True, True)
+    assert capture.reference == capture.target_class
+    assert capture.reference_error < 1e-4
+    assert (fusion.refusal, fusion.fc_calls) == (None, 1)

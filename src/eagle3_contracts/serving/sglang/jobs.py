@@ -280,7 +280,8 @@ def plan_twins(
 
     With ``dummy``, or without a transformers class for the twin, SGLang makes up the weights.
     """
-    config = twin.target_twin(payload["target"])
+    dtype = "float32" if payload["device"] == "cpu" else "float16"
+    config = twin.target_twin(payload["target"], dtype)
     target_dir, draft_dir = folder / "target", folder / "draft"
     for directory, content in ((target_dir, config), (draft_dir, draft)):
         directory.mkdir()
@@ -293,7 +294,7 @@ def plan_twins(
         draft=draft_dir,
         algorithm=payload["algorithm"],
         device=payload["device"],
-        dtype="float32" if payload["device"] == "cpu" else "float16",
+        dtype=dtype,
         load_format="dummy" if made is None else "auto",
         reference=made,
     )

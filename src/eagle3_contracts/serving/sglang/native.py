@@ -30,6 +30,34 @@ def complete_models() -> None:
         # need streams on CUDA, so they stay on the other way.
         llama4._is_cuda = True
         llama4.Llama4MoE._forward_core = lambda self, hidden, _: self._forward_core_normal(hidden)
+    minimax: Any = sys.modules.get("sglang.srt.models.minimax_m2")
+    if minimax is not None:
+        # The norm over all heads of queries and keys is a kernel that insists on CUDA tensors.
+        minimax.rms_sumsq_serial = _square_sums
+        minimax.rms_apply_serial = _apply_norms
+
+
+def _square_sums(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """Return the sums of squares of q and k, each [tokens, width], as [tokens, 2]."""
+    return torch.stack([x.float().square().sum(-1) for x in (q, k)], dim=-1)
+
+
+def _apply_norms(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    q_weight: torch.Tensor,
+    k_weight: torch.Tensor,
+    sums: torch.Tensor,
+    world_size: int,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the RMS norms of q and k, whose width is split over ``world_size`` ranks."""
+    parts = ((q, q_weight, sums[:, :1]), (k, k_weight, sums[:, 1:]))
+    normed = [
+        (x.float() * torch.rsqrt(total / (x.shape[-1] * world_size) + eps) * weight).to(x.dtype)
+        for x, weight, total in parts
+    ]
+    return normed[0], normed[1]
 
 
 def skip_warm_ups() -> None:

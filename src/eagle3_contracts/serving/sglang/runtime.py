@@ -48,6 +48,7 @@ _COMMON = (
     "--cuda-graph-backend-prefill=disabled",
     f"--attention-backend={attention.REPLACES}",
     "--sampling-backend=pytorch",
+    "--moe-runner-backend=triton",
 )
 
 _SHARES_NOTHING = ("STANDALONE", "DFLASH", "DSPARK")

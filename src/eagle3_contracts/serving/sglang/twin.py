@@ -56,17 +56,24 @@ _VISION_SIZES = {
 }
 
 
-def target_twin(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the twin's config.json for a target's config.json; both may be nested."""
+def target_twin(config: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
+    """Return the twin's config.json for a target's config.json; both may be nested.
+
+    With ``dtype`` the twin says that it is stored in it: some classes, as gpt-oss, allocate by
+    what the config says and not by how the server is started.
+    """
     twin = {key: value for key, value in config.items() if key != "quantization_config"}
     nested = [key for key in _TEXT if isinstance(config.get(key), Mapping)]
     for key in nested:
-        twin[key] = target_twin(config[key])
+        twin[key] = target_twin(config[key], dtype)
     for key in _VISION:
         if isinstance(config.get(key), Mapping):
             twin[key] = _vision(config[key])
     if not nested:
         twin.update(_decoder(config, HIDDEN))
+    for key in ("dtype", "torch_dtype"):
+        if dtype is not None and key in config:
+            twin[key] = dtype
     return _bounded_ids(twin)
 
 
@@ -102,15 +109,24 @@ def _decoder(config: Mapping[str, Any], hidden: int) -> dict[str, Any]:
         twin["hidden_size"] = hidden
     if "vocab_size" in config:
         twin["vocab_size"] = VOCAB
-    if isinstance(config.get("max_position_embeddings"), int):
-        # The rope's table has a row for each position: ten million for some models.
-        twin["max_position_embeddings"] = min(config["max_position_embeddings"], 8192)
     if "head_dim" not in config and "qk_nope_head_dim" not in config:
         twin["head_dim"] = _WIDTHS["head_dim"]
     if config.get("initializer_range") is not None or "hidden_size" in config:
         # With the usual 0.02 a layer of this width would hardly change the residual stream.
         twin["initializer_range"] = 0.1
-    return twin
+    return {**twin, **_positions(config, twin)}
+
+
+def _positions(config: Mapping[str, Any], twin: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what says how positions are encoded, for heads as wide as the twin's."""
+    sizes = {}
+    if isinstance(config.get("max_position_embeddings"), int):
+        # The rope's table has a row for each position: ten million for some models.
+        sizes["max_position_embeddings"] = min(config["max_position_embeddings"], 8192)
+    if isinstance(config.get("rotary_dim"), int) and isinstance(config.get("head_dim"), int):
+        # A part of each head, said as a number and not as a fraction.
+        sizes["rotary_dim"] = config["rotary_dim"] * twin["head_dim"] // config["head_dim"]
+    return sizes
 
 
 def _vision(config: Mapping[str, Any]) -> dict[str, Any]:
