@@ -318,6 +318,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "capture": (CaptureFacts, Tier.MODEL),
     "fusion": (FusionFacts, Tier.MODEL),
     "reading": (ReadingFacts, Tier.MODEL),
+    "dflash": (ReadingFacts, Tier.MODEL),
     "steps": (StepFacts, Tier.MODEL),
 }
 """Name of each group in rules, its record, and the cheapest tier that yields it."""

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sglang.srt.model_executor.model_runner_components.spec_aux_hidden_state import (
+    SpecAuxHiddenStateConfig,
+)
+
 from eagle3_contracts.serving.sglang import capture, jobs, questions, twin
 from eagle3_contracts.serving.sglang.runtime import Runtime
 from eagle3_contracts.serving.sglang.untouched import untouched
@@ -38,6 +42,8 @@ def silences(_: Mapping[str, Any]) -> Answer:
 def left_behind(payload: Mapping[str, Any]) -> Answer:
     """Ask for ids, and return what of it shows in a forward afterwards."""
     with _runtime(payload) as runtime:
+        runtime.target.spec_aux_config = SpecAuxHiddenStateConfig()
+        runtime.configure()
         asked = questions.Questions(runtime, 8, twin.HIDDEN)
         room = runtime.target.token_to_kv_pool_allocator.available_size()
         first, second = asked.ask([1, 3, 5]), asked.ask([2, 4, 6])

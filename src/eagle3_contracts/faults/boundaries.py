@@ -13,18 +13,20 @@ from eagle3_contracts.subject import ResolvedSubject
 Ids = Sequence[int] | None
 
 
-def with_ids(change: Callable[[Ids], Ids]) -> Callable[[], None]:
+def with_ids(
+    change: Callable[[Ids], Ids], hook: str = "set_eagle3_layers_to_capture"
+) -> Callable[[], None]:
     """Return a patch that lets Llama capture for ``change`` of the ids it is given."""
 
     def patch() -> None:
         from sglang.srt.models.llama import LlamaForCausalLM
 
-        original = LlamaForCausalLM.set_eagle3_layers_to_capture
+        original = getattr(LlamaForCausalLM, hook)
 
-        def set_eagle3_layers_to_capture(self: Any, layer_ids: Ids = None) -> None:
+        def configure(self: Any, layer_ids: Ids = None) -> None:
             original(self, change(layer_ids))
 
-        LlamaForCausalLM.set_eagle3_layers_to_capture = set_eagle3_layers_to_capture
+        setattr(LlamaForCausalLM, hook, configure)
 
     return patch
 

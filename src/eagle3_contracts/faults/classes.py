@@ -8,6 +8,8 @@ from typing import Any
 from eagle3_contracts.faults import Fault
 from eagle3_contracts.faults.boundaries import Ids, with_ids
 
+_DFLASH = "set_dflash_layers_to_capture"
+
 
 def _always_on() -> None:
     from sglang.srt.models.llama import LlamaForCausalLM
@@ -151,5 +153,19 @@ FAULTS = (
         "in a batch, the first state of a request is that of the one before it",
         on="llama-eagle3",
         patch=_on_rows(_has_several_requests),
+    ),
+    Fault(
+        "dflash-ids-as-inputs",
+        "the ids of a DFlash draft are read as the layers whose input is taken",
+        on="llama-eagle3",
+        patch=with_ids(lambda ids: ids and [i - 1 for i in ids], _DFLASH),
+        suspected=("ids [1, 15, 28] give boundaries [1, 15, 28]",),
+    ),
+    Fault(
+        "dflash-ids-wrapped-around",
+        "ids of a DFlash draft past the last layer count on from the first one",
+        on="llama-eagle3",
+        patch=with_ids(_wrapped, _DFLASH),
+        suspected=("ids [2, 16, 4000]",),
     ),
 )

@@ -18,10 +18,10 @@ class QuestionProbe:
 
     name = "questions"
     tier = Tier.MODEL
-    groups = ("reading", "steps")
+    groups = ("reading", "dflash", "steps")
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
-        """Return ``reading`` and ``steps``; SubjectError for an architecture SGLang lacks."""
+        """Return the groups of class_facts; SubjectError for an architecture SGLang lacks."""
         gap = sglang.prerequisite(subject) or _unasked(subject)
         if gap is not None:
             return dict.fromkeys(self.groups, gap)

@@ -80,13 +80,16 @@ class Answer:
 
 
 class Questions:
-    """A loaded target to which capture is explained anew for every question."""
+    """A loaded target to which capture is explained anew for every question.
 
-    def __init__(self, runtime: Runtime, num_layers: int, hidden_size: int) -> None:
-        self.runtime = runtime
+    With ``is_block`` capture is that of a DFlash draft, else that of an EAGLE-3 draft.
+    """
+
+    def __init__(
+        self, runtime: Runtime, num_layers: int, hidden_size: int, *, is_block: bool = False
+    ) -> None:
+        self.runtime, self.is_block = runtime, is_block
         self.layers, self.hidden = num_layers, hidden_size
-        runtime.target.spec_aux_config = SpecAuxHiddenStateConfig()
-        runtime.configure()
 
     def unconfigured(self) -> Answer:
         """Run the class as it was loaded."""
@@ -112,12 +115,13 @@ class Questions:
                 return {"absent": f"capture broke off with {type(error).__name__}: {error}"}
 
     def _configure(self, ids: Ids | None) -> None:
+        wanted = None if ids is None else list(ids)
         configure_aux_hidden_state_capture(
             model=self.runtime.target.model,
-            eagle_use_aux_hidden_state=True,
-            eagle_aux_hidden_state_layer_ids=None if ids is None else list(ids),
-            dflash_use_aux_hidden_state=False,
-            dflash_target_layer_ids=None,
+            eagle_use_aux_hidden_state=not self.is_block,
+            eagle_aux_hidden_state_layer_ids=None if self.is_block else wanted,
+            dflash_use_aux_hidden_state=self.is_block,
+            dflash_target_layer_ids=wanted if self.is_block else None,
             is_dspark=False,
         )
 
@@ -131,32 +135,42 @@ class Questions:
 
 @answered
 def ask_ids(payload: Payload) -> dict[str, Any]:
-    """Ask the target's class what it makes of layer ids; yields ``reading``, ``steps``.
+    """Ask the target's class what it makes of layer ids; yields the groups of class_facts.
 
     ``payload``: as for ``run_twin``. ``absent`` instead of a group's fields: why there are none.
     """
     text = language_of(twin.target_twin(payload["target"]))
-    draft = twin.draft_twin(
-        payload["draft"], target_hidden=language_of(payload["target"]).get("hidden_size")
-    )
+    shape = text["num_hidden_layers"], text["hidden_size"]
+    hidden = language_of(payload["target"]).get("hidden_size")
+    draft = twin.draft_twin(payload["draft"], target_hidden=hidden)
     with tempfile.TemporaryDirectory() as folder:
         plan = plan_twins(payload, Path(folder), draft)
         with needed("building the twin of the target"):
             runtime = Runtime(plan)
-        before = dict(runtime.config.hf_config.to_dict())
+        runtime.target.spec_aux_config = SpecAuxHiddenStateConfig()
         with needed("running the class without capture"):
-            questions = Questions(runtime, text["num_hidden_layers"], text["hidden_size"])
-            plain = questions.unconfigured()
-        facts = _reading(questions)
-        steps = questions.steps()
-        after = runtime.config.hf_config.to_dict()
-    changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    reading = {**facts, "captured_before": bool(plain.boundaries), "config_changed": changed}
-    return {"reading": reading, "steps": steps}
+            runtime.configure()
+            questions = Questions(runtime, *shape)
+            questions.unconfigured()
+        return {
+            "reading": _reading(questions),
+            "dflash": _of_block(Questions(runtime, *shape, is_block=True)),
+            "steps": questions.steps(),
+        }
+
+
+def _of_block(questions: Questions) -> dict[str, Any]:
+    model = questions.runtime.target.model
+    if hasattr(model, "set_dflash_layers_to_capture"):
+        return _reading(questions)
+    return {"absent": f"{type(model).__name__} captures nothing for DFlash drafts"}
 
 
 def _reading(questions: Questions) -> dict[str, Any]:
     n, ask = questions.layers, questions.ask
+    config = questions.runtime.config.hf_config
+    before = config.to_dict()
+    captured_before = bool(questions.unconfigured().boundaries)
     default = ask(None)
     ordinary = [ask((i, n // 2 + i - 2, n - 5 + i)) for i in (1, 2, 3)]
     if not all(answer.exact for answer in (default, *ordinary)):
@@ -172,7 +186,13 @@ def _reading(questions: Questions) -> dict[str, Any]:
         "readings": [str(answer) for answer in ordinary],
         "unread": [str(answer) for answer in ordinary if not answer.counts()],
         **_silences(questions, offsets),
+        "captured_before": captured_before,
+        "config_changed": _changed(before, config.to_dict()),
     }
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
 def _silences(questions: Questions, offsets: Ids) -> dict[str, list[str]]:
