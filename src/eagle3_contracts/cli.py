@@ -1,4 +1,4 @@
-"""The command line: check, diff, cases, prove, list, explain.
+"""The command line: check, diff, cases, prove, fuzz, replay, list, explain.
 
 Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, 4 inconclusive,
 130 interrupted.
@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -106,6 +107,36 @@ def prove(arguments: argparse.Namespace) -> int:
     return proven.exit_code
 
 
+def fuzz(arguments: argparse.Namespace) -> int:
+    """Draw integrations for a time, and write those that break a property."""
+    from eagle3_contracts.fuzz import command
+    from eagle3_contracts.plan import read_contracts, read_subjects
+    from eagle3_contracts.probes import Request, close
+
+    options = _options(arguments)
+    campaign = command.Campaign(
+        entries=read_contracts(options),
+        subjects=command.chosen(read_subjects(options), arguments.model),
+        tiers=options.tier,
+        seed=random.randrange(10**9) if arguments.seed is None else arguments.seed,
+        budget=command.seconds_of(arguments.budget),
+        folder=arguments.out or command.FOLDER,
+        request=Request(options.device, options.timeout),
+    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(close)
+        return 1 if campaign.run(lambda text: _emit(f"{text}\n")) else 0
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """Judge what fuzzing found, and say of each whether it is fixed."""
+    from eagle3_contracts.fuzz import command
+    from eagle3_contracts.plan import read_contracts
+
+    entries = read_contracts(_options(arguments))
+    return 1 if command.replay(arguments.file, entries, lambda text: _emit(f"{text}\n")) else 0
+
+
 def list_contracts(arguments: argparse.Namespace) -> int:
     """Print the contracts that the options select."""
     from eagle3_contracts.plan import read_contracts, select
@@ -158,6 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     proof.set_defaults(command=prove)
     _add_settings(proof, ["tier", "family", "contract", "contracts", "device", "timeout"])
     _add_format(proof)
+    _add_fuzzing(commands)
     two = commands.add_parser("list", help="list the contracts")
     two.set_defaults(command=list_contracts)
     _add_settings(two, ["tier", "family", "contract", "contracts"])
@@ -167,6 +199,20 @@ def _parser() -> argparse.ArgumentParser:
     three.add_argument("id", metavar="ID", help="id of the contract")
     _add_settings(three, ["contracts"])
     return parser
+
+
+def _add_fuzzing(commands: Any) -> None:
+    drawn = commands.add_parser("fuzz", help="draw integrations and look for what breaks")
+    drawn.set_defaults(command=fuzz)
+    drawn.add_argument("--model", metavar="ARCH", help="subjects of this target class only")
+    drawn.add_argument("--budget", default="60s", metavar="TIME", help="60s (default), 5m, 2h")
+    drawn.add_argument("--seed", type=int, metavar="N", help="default: another one each time")
+    drawn.add_argument("--out", type=Path, metavar="DIR", help="default: fixtures/regressions")
+    _add_settings(drawn, ["subject", "tier", "contracts", "device", "timeout"])
+    again = commands.add_parser("replay", help="judge what fuzzing found")
+    again.set_defaults(command=replay)
+    again.add_argument("file", nargs="*", type=Path, metavar="FILE", help="or a directory of them")
+    _add_settings(again, ["contracts"])
 
 
 def _add_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eagle3_contracts.faults import Fault
-from eagle3_contracts.faults.edit import draft_config, edited_config, edited_draft, edited_tensors
+from eagle3_contracts.faults.edit import (
+    draft_config,
+    edited_config,
+    edited_draft,
+    edited_tensors,
+    nested_config,
+)
 from eagle3_contracts.subject import ResolvedSubject, Tensor
 
 Edit = Callable[[ResolvedSubject], ResolvedSubject]
@@ -41,6 +47,12 @@ def _narrower_fc(tensors: dict[str, Tensor]) -> None:
 
 
 FAULTS = (
+    Fault(
+        "aux-switched-off",
+        "the config switches the aux states off that the fc was trained on",
+        on="llama-eagle3",
+        edit=nested_config("eagle_config", use_aux_hidden_state=False),
+    ),
     Fault(
         "decoder-prefix-unmapped",
         "the decoder layer's tensors are named transformer.0.*",
