@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from sglang.srt.layers.radix_attention import AttentionType
+from sglang.srt.models.registry import ModelRegistry
 
 from eagle3_contracts.serving.sglang import loading
 from eagle3_contracts.serving.sglang.attention import _one_sequence
@@ -109,3 +110,9 @@ def compared(_: Mapping[str, Any]) -> Answer:
         seen = Comparison(Recording(boundaries=boundaries, aux=aux), torch.float32)
         answer[name] = [seen.nearest, seen.exact]
     return answer
+
+
+def capturing(_: Mapping[str, Any]) -> Answer:
+    """Return the registered classes that have the hook which configures capture."""
+    models = ModelRegistry.models.items()
+    return {"names": [n for n, kind in models if hasattr(kind, "set_eagle3_layers_to_capture")]}

@@ -115,16 +115,32 @@ def _assigned(found: ast.ClassDef) -> set[str]:
 def _inherited(base: str, path: str, method: str, depth: int) -> bool | None:
     if base in _FOREIGN or base.startswith("Generic"):
         return False
+    home = _home(base, path)
+    return None if home is None else has_method(base, home, method, depth - 1)
+
+
+def lineage(name: str, path: str, depth: int = 8) -> Iterator[tuple[str, str]]:
+    """Yield class ``name`` and its bases in the models package, each with its file."""
+    found = class_of(name, path)
+    if found is None or depth == 0:
+        return
+    yield name, path
+    for base in map(ast.unparse, found.bases):
+        home = _home(base, path)
+        if home is not None:
+            yield from lineage(base, home, depth - 1)
+
+
+def _home(base: str, path: str) -> str | None:
+    """Return the file that defines a base of a class in ``path``; None outside the models."""
     if class_of(base, path) is not None:
-        return has_method(base, path, method, depth - 1)
+        return path
     imported = re.search(
         rf"^from sglang\.srt\.(models[\w.]*) import (?:\([^)]*)?[^\n(]*\b{re.escape(base)}\b",
         text(path),
         re.MULTILINE,
     )
-    if imported is None:
-        return None
-    return has_method(base, imported[1].replace(".", "/") + ".py", method, depth - 1)
+    return imported[1].replace(".", "/") + ".py" if imported else None
 
 
 def strings(node: ast.AST) -> Iterator[str]:
