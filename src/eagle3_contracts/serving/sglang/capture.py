@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from sglang.srt.layers.layer_boundary.residual import batch as residual_batch
 from sglang.srt.layers.logits_processor import LogitsProcessor
 
 
@@ -84,6 +83,9 @@ def _stream(hidden: torch.Tensor, residual: Any, batch: Any) -> torch.Tensor:
     if isinstance(residual, torch.Tensor):
         return hidden + residual
     if batch is not None and getattr(batch, "residual_stream", None) is not None:
+        # Releases without such a stream lack the module.
+        from sglang.srt.layers.layer_boundary.residual import batch as residual_batch
+
         return torch.as_tensor(residual_batch.snapshot(hidden, batch))
     return hidden.clone()
 

@@ -6,6 +6,7 @@ out-of-tree platform needs none: fused operators fall back to their PyTorch forw
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from sglang.srt.platforms.cpu import CpuDeviceMixin
@@ -46,6 +47,29 @@ class CpuPlatform(CpuDeviceMixin, SRTPlatform):
         """Return False: there is no device to pin memory for."""
         return False
 
+    # Releases up to 0.5.21 ask an out-of-tree platform for the classes of the pools.
+
+    def get_mha_kv_pool_cls(self) -> type:
+        """Return SGLang's own pool of keys and values."""
+        return _pool("memory_pool", "MHATokenToKVPool")
+
+    def get_mla_kv_pool_cls(self) -> type:
+        """Return SGLang's own pool of latent keys, which refuses the argument of the DSA pool."""
+        kind = _pool("memory_pool", "MLATokenToKVPool")
+
+        def make(self: Any, *args: Any, index_head_dim: Any = None, **options: Any) -> None:
+            kind.__init__(self, *args, **options)  # type: ignore[misc]
+
+        return type(kind.__name__, (kind,), {"__init__": make})
+
+    def get_dsa_kv_pool_cls(self) -> type:
+        """Return SGLang's own pool of latent keys and their index."""
+        return _pool("memory_pool", "DSATokenToKVPool")
+
+    def get_paged_allocator_cls(self) -> type:
+        """Return SGLang's own allocator of pages."""
+        return _pool("allocator", "PagedTokenToKVPoolAllocator")
+
     def init_backend(self) -> None:
         """Replace what assumes a GPU or a CPU build of sgl_kernel; called once per process."""
         native.complete_operators()
@@ -53,3 +77,8 @@ class CpuPlatform(CpuDeviceMixin, SRTPlatform):
     def post_load_model(self, model: Any) -> None:
         """Send a loaded model the way that it takes on a GPU, where the CPU's way is broken."""
         native.complete_models()
+
+
+def _pool(module: str, name: str) -> type:
+    kind: type = getattr(import_module(f"sglang.srt.mem_cache.{module}"), name)
+    return kind

@@ -18,23 +18,17 @@ from typing import Any
 import torch
 from sglang.srt.configs.load_config import LoadConfig
 from sglang.srt.configs.model_config import ModelConfig
-from sglang.srt.distributed import bootstrap
-from sglang.srt.layers.moe import initialize_moe_config
-from sglang.srt.layers.quantization.fp4_utils import initialize_fp4_gemm_config
-from sglang.srt.layers.quantization.fp8_utils import initialize_fp8_gemm_config
-from sglang.srt.layers.quantization.unquant import initialize_bf16_gemm_config
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch
 from sglang.srt.model_executor.model_runner import ModelRunner
 from sglang.srt.model_loader.loader import _initialize_model
 from sglang.srt.model_loader.utils import set_default_torch_dtype
-from sglang.srt.runtime_context import SpawnRanks, get_device, publish
 from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.server_args import ServerArgs, prepare_server_args
 from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
-from eagle3_contracts.serving.sglang import attention, native
+from eagle3_contracts.serving.sglang import attention, native, starting
 from eagle3_contracts.serving.sglang.reference import Reference
 
 _COMMON = (
@@ -100,13 +94,7 @@ class Context:
         self.plan = plan
         self.args = server_args(plan.flags())
         self.port = _free_port()
-        publish(self.args, role="scheduler", ranks=SpawnRanks(world_rank=0, gpu_id=0))
-        _initialize_kernels()
-        self.config = ModelConfig.from_server_args(self.args)
-        bootstrap.init_parallel_runtime(
-            server_args=self.args, device=get_device().device, dist_port=self.port
-        )
-        bootstrap.init_layer_runtime(model_config=self.config)
+        self.config = starting.publish(self.args, self.port)
 
     def draft_config(self) -> ModelConfig:
         """Return the draft's config, as SGLang reads it in draft mode."""
@@ -116,6 +104,7 @@ class Context:
     def empty_draft(self) -> Any:
         """Build the draft's class at its full size on the meta device."""
         config = self.draft_config()
+        starting.start_without_runner(self.args, self.config, self.port)
         with set_default_torch_dtype(config.dtype), torch.device("meta"):
             return _initialize_model(config, LoadConfig(), None)
 
@@ -136,6 +125,7 @@ class Runtime(Context):
     @cached_property
     def draft(self) -> Any:
         """Return the draft's runner, sharing its pools with the target."""
+        starting.before_draft(self.args)
         runner = ModelRunner(
             model_config=self.draft_config(),
             is_draft_worker=True,
@@ -160,7 +150,7 @@ class Runtime(Context):
 
     @torch.no_grad()
     def extend_requests(self, requests: list[Req]) -> tuple[ScheduleBatch, int]:
-        """Prefill each request from prefix_len to extend_end, in one batch.
+        """Prefill what each request was filled with, in one batch.
 
         Returns the batch and the next token of the last request.
         """
@@ -227,6 +217,7 @@ class Runtime(Context):
             "gpu_id": 0,
             "nccl_port": self.port,
             "server_args": self.args,
+            **starting.runner_options(),
         }
 
 
@@ -240,7 +231,7 @@ def request(prompt: Sequence[int]) -> Req:
     )
     made.full_untruncated_fill_ids = made.origin_input_ids
     made.logprob_start_len = -1
-    made.extend_end = len(prompt)
+    starting.fill(made, 0, len(prompt))
     return made
 
 
@@ -259,6 +250,9 @@ class _NoCache:
     def supports_mamba(self) -> bool:
         return False
 
+    def is_chunk_cache(self) -> bool:
+        return False  # asked by releases up to 0.5.21
+
     def supports_prefix_sharing(self) -> bool:
         return True
 
@@ -272,7 +266,8 @@ class _NoCache:
 def server_args(flags: Sequence[str]) -> ServerArgs:
     """Return the arguments as a server resolves and checks them; its exceptions pass through."""
     args = prepare_server_args(list(flags))
-    args.resolve_once()
+    if hasattr(args, "resolve_once"):  # else they were resolved when they were made
+        args.resolve_once()
     args.check_server_args()
     return args
 
@@ -293,13 +288,6 @@ def share_embedding(target: Any, draft: Any, algorithm: str | None) -> None:
         draft.set_embed_and_head(embed, head)
     elif hasattr(draft, "set_embed"):
         draft.set_embed(embed)
-
-
-def _initialize_kernels() -> None:
-    initialize_moe_config()
-    initialize_fp8_gemm_config()
-    initialize_bf16_gemm_config()
-    initialize_fp4_gemm_config()
 
 
 def _free_port() -> int:

@@ -11,6 +11,7 @@ from eagle3_contracts.serving.sglang import capture
 from eagle3_contracts.serving.sglang.compare import REFERENCE, error_between
 from eagle3_contracts.serving.sglang.jobs import PROMPT
 from eagle3_contracts.serving.sglang.runtime import Runtime, request
+from eagle3_contracts.serving.sglang.starting import fill
 from eagle3_contracts.serving.sglang.untouched import untouched
 
 CHUNK = 4
@@ -48,9 +49,9 @@ class Steps:
 
     def _chunked(self) -> list[torch.Tensor]:
         chunk = request(PROMPT)
-        chunk.extend_end = CHUNK
+        fill(chunk, 0, CHUNK)
         first, _ = self._seen(lambda: self.runtime.extend_requests([chunk]))
-        chunk.prefix_len, chunk.extend_end = CHUNK, len(PROMPT)
+        fill(chunk, CHUNK, len(PROMPT), self.runtime.target.req_to_token_pool.req_to_token)
         second, _ = self._seen(lambda: self.runtime.extend_requests([chunk]))
         return [first, second]
 
