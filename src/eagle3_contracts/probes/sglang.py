@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,7 +17,7 @@ from eagle3_contracts.flags import parse_flags
 from eagle3_contracts.probes import Request
 from eagle3_contracts.serving.process import JobError, Server
 from eagle3_contracts.serving.sglang import ENVIRONMENT
-from eagle3_contracts.serving.sglang.registry import known_architectures
+from eagle3_contracts.serving.sglang.registry import WRITTEN_FOR, known_architectures
 from eagle3_contracts.subject import ResolvedModel, ResolvedSubject
 
 _SERVING = "eagle3_contracts.serving.sglang"
@@ -63,7 +64,8 @@ atexit.register(close)
 def prerequisite(subject: ResolvedSubject) -> Gap | None:
     """Return why SGLang cannot be asked about ``subject``; None: it can.
 
-    Raises SubjectError for an architecture that the installed SGLang does not have.
+    Raises SubjectError for an architecture that SGLang does not have. A release other than the one
+    that this project is written for may lack what a subject needs, which is no mistake of its.
     """
     if subject.launch is not None and subject.launch.engine != "sglang":
         return Gap(GapKind.ABSENT, f"served by {subject.launch.engine}, not by SGLang")
@@ -75,21 +77,25 @@ def prerequisite(subject: ResolvedSubject) -> Gap | None:
             return Gap(GapKind.ABSENT, f"the subject names no {role}")
         if not model.config:
             return Gap(GapKind.ABSENT, f"the {role}'s config.json is unknown")
-        _check_architecture(subject, role, model)
+        if gap := _check_architecture(subject, role, model):
+            return gap
     return None
 
 
-def _check_architecture(subject: ResolvedSubject, role: str, model: ResolvedModel) -> None:
+def _check_architecture(subject: ResolvedSubject, role: str, model: ResolvedModel) -> Gap | None:
     names = model.config.get("architectures") or []
     known = known_architectures()
     unknown = [name for name in names if name not in known]
     if not names:
-        text = f"{role}.config names no architectures"
-    elif unknown:
-        text = f"{role}.config: unknown architecture '{unknown[0]}'"
-        text += did_you_mean(unknown[0], known) or f": not one of SGLang's {len(known)}"
-    else:
-        return
+        raise SubjectError(Problem(subject.origin, f"{role}.config names no architectures"))
+    if not unknown:
+        return None
+    hint = did_you_mean(unknown[0], known) or f": not one of SGLang's {len(known)}"
+    installed = version("sglang")
+    if installed != WRITTEN_FOR:
+        text = f"SGLang {installed} has no class for the {role}'s architecture {unknown[0]}{hint}"
+        return Gap(GapKind.UNTESTABLE, text)
+    text = f"{role}.config: unknown architecture '{unknown[0]}'{hint}"
     raise SubjectError(Problem(subject.origin, text))
 
 

@@ -10,6 +10,9 @@ from eagle3_contracts.serving.sglang import sources
 _HOOK = "set_eagle3_layers_to_capture"
 _READS_A_TARGET = "spec_info.hidden_states"
 
+WRITTEN_FOR = "0.5.23"
+"""Release that the built-in subjects are about; an earlier one may lack some of their classes."""
+
 
 @cache
 def known_architectures() -> frozenset[str]:
