@@ -46,3 +46,13 @@ class StepFacts:
     decoded_agrees: Annotated[bool, "it is within the tolerance"]
     batched: Annotated[float, "difference in one extend beside a longer request"]
     batched_agrees: Annotated[bool, "it is within the tolerance"]
+
+
+@dataclass(frozen=True, slots=True)
+class LendingFacts:
+    """What the real target class hands to the draft's worker from ``get_embed_and_head``."""
+
+    target_class: Annotated[str, "class that ran"]
+    embed: Annotated[list[int], "shape of the embedding"]
+    head: Annotated[list[int], "shape of the head"]
+    expected: Annotated[list[int], "vocab_size and hidden_size of the twin's language model"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
-from eagle3_contracts.class_facts import ReadingFacts, StepFacts
+from eagle3_contracts.class_facts import LendingFacts, ReadingFacts, StepFacts
 from eagle3_contracts.static_facts import (
     AlgoFacts,
     ArchFacts,
@@ -287,6 +287,7 @@ Record = (
     | FusionFacts
     | ReadingFacts
     | StepFacts
+    | LendingFacts
     | EnvironmentFacts
 )
 
@@ -320,6 +321,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "reading": (ReadingFacts, Tier.MODEL),
     "dflash": (ReadingFacts, Tier.MODEL),
     "steps": (StepFacts, Tier.MODEL),
+    "lending": (LendingFacts, Tier.MODEL),
 }
 """Name of each group in rules, its record, and the cheapest tier that yields it."""
 

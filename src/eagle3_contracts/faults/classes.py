@@ -65,6 +65,18 @@ def _config_rewritten() -> None:
     LlamaForCausalLM.set_eagle3_layers_to_capture = set_eagle3_layers_to_capture
 
 
+def _embedding_transposed() -> None:
+    from sglang.srt.models.llama import LlamaForCausalLM
+
+    original = LlamaForCausalLM.get_embed_and_head
+
+    def get_embed_and_head(self: Any) -> Any:
+        embed, head = original(self)
+        return embed.T, head
+
+    LlamaForCausalLM.get_embed_and_head = get_embed_and_head
+
+
 def _its_own_default(ids: Ids) -> Ids:
     return [0, 14, 28] if ids is None else ids
 
@@ -167,5 +179,11 @@ FAULTS = (
         on="llama-eagle3",
         patch=with_ids(_wrapped, _DFLASH),
         suspected=("ids [2, 16, 4000]",),
+    ),
+    Fault(
+        "embedding-transposed",
+        "the class lends its embedding with rows and columns exchanged",
+        on="llama-eagle3",
+        patch=_embedding_transposed,
     ),
 )

@@ -18,7 +18,7 @@ class QuestionProbe:
 
     name = "questions"
     tier = Tier.MODEL
-    groups = ("reading", "dflash", "steps")
+    groups = ("reading", "dflash", "steps", "lending")
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
         """Return the groups of class_facts; SubjectError for an architecture SGLang lacks."""

@@ -156,7 +156,20 @@ def ask_ids(payload: Payload) -> dict[str, Any]:
             "reading": _reading(questions),
             "dflash": _of_block(Questions(runtime, *shape, is_block=True)),
             "steps": questions.steps(),
+            "lending": _lending(runtime.target.model, text),
         }
+
+
+def _lending(model: Any, config: Payload) -> dict[str, Any]:
+    if not hasattr(model, "get_embed_and_head"):
+        return {"absent": f"{type(model).__name__} has no get_embed_and_head"}
+    embed, head = model.get_embed_and_head()
+    return {
+        "target_class": type(model).__name__,
+        "embed": list(embed.shape),
+        "head": list(head.shape),
+        "expected": [config["vocab_size"], config["hidden_size"]],
+    }
 
 
 def _of_block(questions: Questions) -> dict[str, Any]:
