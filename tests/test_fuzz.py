@@ -20,12 +20,13 @@ from eagle3_contracts.fuzz.example import Example, Finding, Judge, Kind
 from eagle3_contracts.fuzz.search import Broken, search
 from eagle3_contracts.fuzz.spelling import spelling
 from eagle3_contracts.options import Options
-from eagle3_contracts.plan import read_subjects
+from eagle3_contracts.plan import make_plan, read_subjects
 from eagle3_contracts.probes import Request
 from eagle3_contracts.subject import ResolvedSubject
 
 ENTRIES = read_catalogue()
 SUBJECTS = {subject.name: subject for subject in read_subjects(Options()) if is_fuzzable(subject)}
+WAIVERS = make_plan(Options()).waivers
 LLAMA = SUBJECTS["llama-eagle3"]
 WRONG = [change for change in changes_of(LLAMA) if change.harm]
 
@@ -38,8 +39,8 @@ def _close() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def judge() -> Judge:
-    """Judge Llama's examples on all tiers; what fails on Llama itself is looked at once."""
-    return Judge(ENTRIES, LLAMA, [Tier.STATIC, Tier.LOAD, Tier.MODEL])
+    """Judge examples on all tiers, with one SGLang for all of them."""
+    return Judge(ENTRIES, (), [Tier.STATIC, Tier.LOAD, Tier.MODEL])
 
 
 def example(subject: ResolvedSubject, *changes: Change) -> Example:
@@ -54,7 +55,7 @@ def say_nothing(text: str) -> None:
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_right_changes_keep_every_static_contract_whole(name: str) -> None:
     subject = SUBJECTS[name]
-    judge = Judge(ENTRIES, subject, [Tier.STATIC])
+    judge = Judge(ENTRIES, WAIVERS, [Tier.STATIC])
     right = [change for change in changes_of(subject) if not change.harm]
     for change in right:
         for value in change.values:
@@ -102,8 +103,8 @@ def test_the_seed_alone_says_what_is_drawn() -> None:
 def test_a_fault_in_the_class_is_found_with_few_layers(tmp_path: Path) -> None:
     request = Request(fault="all-off-by-one")
     tiers = (Tier.STATIC, Tier.MODEL)
-    campaign = command.Campaign(ENTRIES, [LLAMA], tiers, 1, 12.0, tmp_path, request)
-    found = campaign.run(say_nothing)
+    campaign = command.Campaign(ENTRIES, [LLAMA], tiers, 1, 12.0, tmp_path, request=request)
+    found = campaign.run(say_nothing).broken
     kinds = {(one.finding.kind, one.finding.contract) for one in found}
     assert (Kind.FAILURE, "BOUNDARY-TRAINED") in kinds
     assert all(one.example.depth <= 8 for one in found)
@@ -131,6 +132,22 @@ def test_the_seed_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[st
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "seed 5"
     assert lines[1].startswith("llama-eagle3: examples static ")
+
+
+def test_too_little_time_is_no_success(tmp_path: Path) -> None:
+    said: list[str] = []
+    campaign = command.Campaign(ENTRIES, [LLAMA], [Tier.STATIC], 1, 1e-6, tmp_path)
+    assert campaign.run(said.append).exit_code == 4
+    assert said[-1] == ("too little time: not one example of llama-eagle3 reached the last tier")
+
+
+def test_what_is_waived_is_known(judge: Judge) -> None:
+    kimi = SUBJECTS["kimi-k2.5-eagle3"]
+    drawn = Example(kimi, 4, (0, 1), ())
+    found = judge.finding(drawn)
+    assert found is not None
+    assert (found.kind, found.contract) == (Kind.FAILURE, "BOUNDARY-TRAINED")
+    assert Judge(ENTRIES, WAIVERS).finding(drawn) is None
 
 
 def test_a_class_nobody_has_a_subject_of_is_named(capsys: pytest.CaptureFixture[str]) -> None:

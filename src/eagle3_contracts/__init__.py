@@ -22,6 +22,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup(_NAME, "contracts of EAGLE-3 drafts (eagle3_contracts)")
     for setting in SETTINGS:
         group.addoption(f"--eagle3-{setting.name}", **setting.argument())
+    text = "fuzz the subjects as well, for that time in all: 60s, 5m, 2h"
+    group.addoption("--eagle3-fuzz", metavar="TIME", help=text)
+    text = "seed of fuzzing; default: 0, so that every run draws the same"
+    group.addoption("--eagle3-fuzz-seed", type=int, metavar="N", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

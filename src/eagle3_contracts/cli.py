@@ -110,22 +110,24 @@ def prove(arguments: argparse.Namespace) -> int:
 def fuzz(arguments: argparse.Namespace) -> int:
     """Draw integrations for a time, and write those that break a property."""
     from eagle3_contracts.fuzz import command
-    from eagle3_contracts.plan import read_contracts, read_subjects
+    from eagle3_contracts.plan import make_plan
     from eagle3_contracts.probes import Request, close
 
     options = _options(arguments)
+    plan = make_plan(options)
     campaign = command.Campaign(
-        entries=read_contracts(options),
-        subjects=command.chosen(read_subjects(options), arguments.model),
+        entries=plan.entries,
+        subjects=command.chosen(plan.subjects, arguments.model),
         tiers=options.tier,
         seed=random.randrange(10**9) if arguments.seed is None else arguments.seed,
         budget=command.seconds_of(arguments.budget),
         folder=arguments.out or command.FOLDER,
+        waivers=plan.waivers,
         request=Request(options.device, options.timeout),
     )
     with contextlib.ExitStack() as stack:
         stack.callback(close)
-        return 1 if campaign.run(lambda text: _emit(f"{text}\n")) else 0
+        return campaign.run(lambda text: _emit(f"{text}\n")).exit_code
 
 
 def replay(arguments: argparse.Namespace) -> int:
@@ -208,7 +210,7 @@ def _add_fuzzing(commands: Any) -> None:
     drawn.add_argument("--budget", default="60s", metavar="TIME", help="60s (default), 5m, 2h")
     drawn.add_argument("--seed", type=int, metavar="N", help="default: another one each time")
     drawn.add_argument("--out", type=Path, metavar="DIR", help="default: fixtures/regressions")
-    _add_settings(drawn, ["subject", "tier", "contracts", "device", "timeout"])
+    _add_settings(drawn, ["subject", "tier", "contracts", "waivers", "device", "timeout"])
     again = commands.add_parser("replay", help="judge what fuzzing found")
     again.set_defaults(command=replay)
     again.add_argument("file", nargs="*", type=Path, metavar="FILE", help="or a directory of them")

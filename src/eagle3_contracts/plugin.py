@@ -52,10 +52,22 @@ def start(config: pytest.Config) -> None:
     """Read everything that the run needs, and register the hooks; UsageError for bad input."""
     try:
         plan = make_plan(_options(config))
+        fuzzing = _fuzzing(config, plan)
     except BadInput as error:
         raise pytest.UsageError(*map(str, error.problems)) from None
     _register_markers(config)
     config.pluginmanager.register(ContractPlugin(config, plan), "eagle3_contracts_run")
+    if fuzzing is not None:
+        config.pluginmanager.register(fuzzing, "eagle3_contracts_fuzz")
+
+
+def _fuzzing(config: pytest.Config, plan: Plan) -> object | None:
+    budget = config.getoption("eagle3_fuzz")
+    if budget is None:
+        return None
+    from eagle3_contracts.fuzz.items import make_plugin
+
+    return make_plugin(plan, budget, config.getoption("eagle3_fuzz_seed") or 0)
 
 
 class ContractPlugin:

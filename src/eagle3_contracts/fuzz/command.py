@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from eagle3_contracts.catalogue import Entry
@@ -19,12 +19,26 @@ from eagle3_contracts.fuzz.spelling import spelling
 from eagle3_contracts.modelconfig import architecture_of
 from eagle3_contracts.probes import Request
 from eagle3_contracts.subject import ResolvedSubject
+from eagle3_contracts.waiver import Waiver
 
 Say = Callable[[str], None]
 FOLDER = Path("fixtures") / "regressions"
 """Where findings are written, from the directory in which the command runs."""
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a campaign found; ``idle`` are the subjects for which there was too little time."""
+
+    broken: tuple[Broken, ...]
+    idle: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing was found; 1: something; 4: nothing, and not every subject was looked at."""
+        return 1 if self.broken else 4 * bool(self.idle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +51,40 @@ class Campaign:
     seed: int
     budget: float
     folder: Path = FOLDER
+    waivers: Sequence[Waiver] = ()
     request: Request = field(default_factory=Request)
 
-    def run(self, say: Say) -> list[Broken]:
-        """Fuzz each subject for its share of the time, and return and write what was found.
+    def run(self, say: Say) -> Found:
+        """Fuzz each subject for its share of the time; return and write what was found.
 
-        Raises OptionError without hypothesis, or without a subject that can be fuzzed.
+        Raises OptionError without hypothesis.
         """
         require_hypothesis()
         say(f"seed {self.seed}")
-        end, found = time.monotonic() + self.budget, list[Broken]()
+        end, found, idle = time.monotonic() + self.budget, list[Broken](), list[str]()
         for at, subject in enumerate(self.subjects):
             share = (end - time.monotonic()) / (len(self.subjects) - at)
-            found += self._fuzz(subject, share, say)
-        return found
+            judge = Judge(self.entries, self.waivers, self.tiers, self.request)
+            found += self._fuzz(subject, judge, share, say)
+            if not judge.counts[judge.tiers[-1]]:
+                idle.append(subject.name)
+        if idle:
+            say(f"too little time: not one example of {', '.join(idle)} reached the last tier")
+        return Found(tuple(found), tuple(idle))
 
-    def _fuzz(self, subject: ResolvedSubject, share: float, say: Say) -> list[Broken]:
+    def share(self, subject: ResolvedSubject) -> Campaign:
+        """Return the part of the campaign that is about one subject, with its part of the time."""
+        return replace(self, subjects=[subject], budget=self.budget / len(self.subjects))
+
+    def _fuzz(self, subject: ResolvedSubject, judge: Judge, share: float, say: Say) -> list[Broken]:
         started = time.monotonic()
-        judge = Judge(self.entries, subject, self.tiers, self.request)
 
         def check(example: Example) -> Finding | None:
             finding = judge.finding(example)
             return finding or (None if example.harm else spelling(self.entries, example))
 
         found = []
-        for broken in search(subject, check, self.seed, share - (time.monotonic() - started)):
+        for broken in search(subject, check, self.seed, share):
             found.append(broken)
             say(told(broken, regressions.write(broken, self.seed, self.folder)))
         counts = ", ".join(f"{tier} {count}" for tier, count in judge.counts.items())

@@ -15,6 +15,7 @@ from eagle3_contracts.probes import Request
 from eagle3_contracts.run import Checker
 from eagle3_contracts.subject import ResolvedSubject
 from eagle3_contracts.verdict import Result, Verdict
+from eagle3_contracts.waiver import Waiver, waiver_for
 
 TIERS = (Tier.STATIC, Tier.LOAD, Tier.MODEL)
 
@@ -91,27 +92,28 @@ class Finding:
 
 
 class Judge:
-    """Judges examples of one subject; what fails on the subject as it is does not count.
+    """Judges examples, each at the cheapest tier first, up to the one that sees something.
 
+    What is waived for the subject that an example is drawn from is known and no finding.
     ``fault`` in the request is put into the real class, to see whether fuzzing finds it.
     """
 
     def __init__(
         self,
         entries: Sequence[Entry],
-        base: ResolvedSubject,
+        waivers: Sequence[Waiver] = (),
         tiers: Sequence[Tier] = TIERS,
         request: Request | None = None,
     ) -> None:
         self.tiers = tuple(tier for tier in TIERS if tier in tiers)
-        self._entries = tuple(entries)
-        self._request = request or Request()
         self.counts = dict.fromkeys(self.tiers, 0)
-        whole = Checker(entries, tiers=self.tiers, request=Request(self._request.device))
-        self._failing = {r.contract for r in whole.check(base) if _is_error(r) or _is_unclear(r)}
+        """Examples that were judged, by tier."""
+        self._entries = tuple(entries)
+        self._waivers = tuple(waivers)
+        self._request = request or Request()
 
     def finding(self, example: Example) -> Finding | None:
-        """Return the property that the example breaks, looking at the cheapest tier first."""
+        """Return the property that the example breaks, or None."""
         checker = Checker(self._entries, tiers=self.tiers, request=self._request)
         subject = example.subject()
         for tier in self.tiers:
@@ -121,14 +123,17 @@ class Judge:
                 results = checker.check(subject, selected)
             except BadInput as error:
                 return _refused(example, tier, str(error))
-            new = [result for result in results if result.contract not in self._failing]
-            unclear = [result for result in new if _is_unclear(result)]
-            failed = [result for result in new if _is_error(result)]
-            if failed:
-                return _failed(example, tier, failed)
-            if unclear:
-                return _found(Kind.UNCLEAR, unclear[0])
+            seen = [result for result in results if _is_error(result) or _is_unclear(result)]
+            new = [result for result in seen if not self._is_known(result)]
+            if new:
+                failed = [result for result in new if _is_error(result)]
+                return _failed(example, tier, failed) if failed else _found(Kind.UNCLEAR, new[0])
+            if seen and example.harm:  # seen by what would have failed without the harm as well
+                return None
         return _silent(example, self.tiers[-1])
+
+    def _is_known(self, result: Result) -> bool:
+        return waiver_for(self._waivers, result.contract, result.subject) is not None
 
 
 def _refused(example: Example, tier: Tier, text: str) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -40,10 +40,12 @@ class _BrokenError(Exception):
 
 
 def require_hypothesis() -> None:
-    """Raise OptionError when hypothesis is not installed."""
-    if importlib.util.find_spec("hypothesis") is None:
+    """Import hypothesis, before any time is taken; OptionError when it is not installed."""
+    try:
+        importlib.import_module("hypothesis.strategies")
+    except ImportError:
         text = "fuzzing needs hypothesis: pip install 'eagle3-contracts[fuzz]'"
-        raise OptionError(Problem("fuzz", text))
+        raise OptionError(Problem("fuzz", text)) from None
 
 
 def search(base: ResolvedSubject, check: Property, seed: int, budget: float) -> Iterator[Broken]:
@@ -81,6 +83,7 @@ class _Round:
 
         chosen = settings(
             max_examples=10**6,
+            derandomize=False,
             database=None,
             deadline=None,
             phases=(Phase.generate, Phase.shrink),
