@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from sglang.srt.layers.radix_attention import AttentionType
 from sglang.srt.models.registry import ModelRegistry
+from transformers import CONFIG_MAPPING
 
-from eagle3_contracts.serving.sglang import loading
+from eagle3_contracts.serving.sglang import configs, loading
 from eagle3_contracts.serving.sglang.attention import _one_sequence
 from eagle3_contracts.serving.sglang.capture import Recording
 from eagle3_contracts.serving.sglang.compare import Comparison
+from eagle3_contracts.serving.sglang.reference import make_up
 
 Answer = dict[str, Any]
 
@@ -116,3 +118,23 @@ def capturing(_: Mapping[str, Any]) -> Answer:
     """Return the registered classes that have the hook which configures capture."""
     models = ModelRegistry.models.items()
     return {"names": [n for n, kind in models if hasattr(kind, "set_eagle3_layers_to_capture")]}
+
+
+def registered(payload: Mapping[str, Any]) -> Answer:
+    """Return whether transformers knows a config's model type afterwards, and what it reads."""
+    config = payload["config"]
+    configs.register(config)
+    if config["model_type"] not in CONFIG_MAPPING:
+        return {"known": False}
+    read = CONFIG_MAPPING[config["model_type"]].from_dict(dict(config))
+    return {"known": True, "class": type(read).__name__, "rope": read.rope_parameters}
+
+
+def made_up(_: Mapping[str, Any]) -> Answer:
+    """Return the mean size of the made-up weights of a module, by parameter."""
+    parts = {"norm": torch.nn.RMSNorm(512), "proj": torch.nn.Linear(64, 64)}
+    model = torch.nn.ModuleDict(parts)
+    for parameter in model.parameters():
+        parameter.data.fill_(1e-3)
+    make_up(model)
+    return {name: p.abs().mean().item() for name, p in model.named_parameters()}

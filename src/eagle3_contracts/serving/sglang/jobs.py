@@ -25,7 +25,7 @@ from sglang.srt.server_args import ServerArgs
 from eagle3_contracts.faults import patched
 from eagle3_contracts.flags import parse_flags as parse_flags_by_name
 from eagle3_contracts.modelconfig import language_model
-from eagle3_contracts.serving.sglang import capture, loading, reference, twin
+from eagle3_contracts.serving.sglang import capture, configs, loading, reference, twin
 from eagle3_contracts.serving.sglang.compare import Comparison, error_between
 from eagle3_contracts.serving.sglang.runtime import Context, Plan, Runtime, share_embedding
 
@@ -282,6 +282,7 @@ def plan_twins(
     """
     dtype = "float32" if payload["device"] == "cpu" else "float16"
     config = twin.target_twin(payload["target"], dtype)
+    configs.register(config)
     target_dir, draft_dir = folder / "target", folder / "draft"
     for directory, content in ((target_dir, config), (draft_dir, draft)):
         directory.mkdir()

@@ -75,14 +75,25 @@ def _build(kind: Any, config: Mapping[str, Any]) -> Any:
     torch.manual_seed(_SEED)
     model = kind(kind.config_class.from_dict(dict(config))).eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.dim() == 1:
                 # Norm weights of exactly one would hide a norm that is applied or left out.
                 parameter.mul_(1 + 0.2 * torch.randn_like(parameter))
-            if name.endswith("sinks"):
-                # SGLang keeps the sinks of gpt-oss in bfloat16 whatever the model's dtype is.
-                parameter.copy_(parameter.bfloat16())
     return model
+
+
+@torch.no_grad()
+def make_up(model: torch.nn.Module) -> None:
+    """Fill a model without a reference, in place of SGLang's dummy weights.
+
+    Those lie below 0.001, norms included: then no layer changes the residual stream, all boundaries
+    are alike, and a state of the wrong layer passes for the right one.
+    """
+    torch.manual_seed(_SEED)
+    for name, parameter in model.named_parameters():
+        if parameter.is_floating_point():
+            mean, spread = (1.0, 0.2) if name.endswith("norm.weight") else (0.0, 0.1)
+            parameter.copy_(mean + spread * torch.randn(parameter.shape))
 
 
 def _kind(config: Mapping[str, Any]) -> Any:

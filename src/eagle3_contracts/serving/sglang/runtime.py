@@ -21,6 +21,7 @@ from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
 from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch
 from sglang.srt.model_executor.model_runner import ModelRunner
+from sglang.srt.model_loader import loader
 from sglang.srt.model_loader.loader import _initialize_model
 from sglang.srt.model_loader.utils import set_default_torch_dtype
 from sglang.srt.sampling.sampling_params import SamplingParams
@@ -29,7 +30,7 @@ from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 from eagle3_contracts.serving.sglang import attention, native, starting
-from eagle3_contracts.serving.sglang.reference import Reference
+from eagle3_contracts.serving.sglang.reference import Reference, make_up
 
 _COMMON = (
     "--skip-tokenizer-init",
@@ -88,6 +89,7 @@ class Context:
     """SGLang's process-wide state for one plan: arguments published, runtimes started."""
 
     def __init__(self, plan: Plan) -> None:
+        loader.initialize_dummy_weights = make_up
         if plan.device == "cpu":
             attention.install()
             native.skip_warm_ups()
