@@ -302,6 +302,9 @@ def plan_twins(
 
 
 def _reference(config: Mapping[str, Any], cache: Path) -> reference.Reference | None:
+    kind, _ = ModelRegistry.resolve_model_cls(config["architectures"])
+    if hasattr(kind, "remapping"):
+        return None  # it reads Mistral's names of the weights, which transformers does not write
     text = language_of(config)
     prefix = "" if text is config else "language_model."
     with contextlib.suppress(LookupError):
