@@ -14,7 +14,15 @@ from transformers import AutoModelForCausalLM
 
 from canary_replay import boundaries, drafted
 from eagle3_contracts import canary
-from eagle3_contracts.canary import BOUNDARIES, DIGITS, expected, matrices, prompts, read
+from eagle3_contracts.canary import (
+    BOUNDARIES,
+    DIGITS,
+    broken_parts,
+    expected,
+    matrices,
+    prompts,
+    read,
+)
 from eagle3_contracts.canary.tokens import FAR, VOCAB, digits_of, token_ids, token_of
 
 COUNT = 6
@@ -149,3 +157,21 @@ def test_another_vocabulary_map_names_other_tokens(
     changed = {"d2t": shift(loaded.draft["d2t"])}
     for prompt in PROMPTS:
         assert loaded.drafts(prompt, weights=changed)[0] != expected(prompt, 2)[1]
+
+
+def parts_under(loaded: Loaded, **changed: Any) -> list[str]:
+    pairs = [(loaded.drafts(prompt, **changed)[0], expected(prompt, 2)[1]) for prompt in PROMPTS]
+    return broken_parts(pairs)
+
+
+def test_right_drafts_break_nothing(loaded: Loaded) -> None:
+    assert parts_under(loaded) == []
+
+
+def test_the_broken_part_is_named(loaded: Loaded) -> None:
+    late = parts_under(loaded, states=lambda tokens: loaded.states(tokens, (3, 4, 6)))
+    assert late == ["state 0 is boundary 3, not 2"]
+    swapped = parts_under(loaded, states=lambda tokens: loaded.states(tokens, (2, 6, 4)))
+    assert swapped == ["state 1 is boundary 6, not 4", "state 2 is boundary 4, not 6"]
+    ones = {"midlayer.hidden_norm.weight": torch.ones(matrices.HIDDEN)}
+    assert parts_under(loaded, weights=ones) == ["hidden_norm is lost"]

@@ -4,6 +4,7 @@ Wired rightly, the draft foretells every token of its target. Each digit of the 
 drafts reaches it by a road of its own, so the digits that are wrong name the road that is broken.
 """
 
+from eagle3_contracts.canary.diagnosis import broken_parts
 from eagle3_contracts.canary.files import Canary, write_canary
 from eagle3_contracts.canary.tokens import BOUNDARIES, DIGITS, Reading, expected, prompts, read
 
@@ -12,6 +13,7 @@ __all__ = [
     "DIGITS",
     "Canary",
     "Reading",
+    "broken_parts",
     "expected",
     "prompts",
     "read",
