@@ -1,4 +1,4 @@
-"""The command line: check, diff, cases, prove, fuzz, replay, list, explain.
+"""The command line: check, diff, features, cases, prove, fuzz, replay, list, explain.
 
 Exit codes: 0 clean, 1 violation, 2 bad input, 3 harness error or not testable, 4 inconclusive,
 130 interrupted.
@@ -12,7 +12,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +72,26 @@ def diff(arguments: argparse.Namespace) -> int:
     text = json.dumps(difference.document(changed), indent=2) + "\n" if as_json else None
     _emit(text or difference.render(changed, style_of(sys.stdout)))
     return changed.exit_code
+
+
+def features(arguments: argparse.Namespace) -> int:
+    """Name the slots of a feature dump and compare them with what SGLang will capture."""
+    from eagle3_contracts.extraction import Picks, inspect
+    from eagle3_contracts.features.dump import open_dump
+    from eagle3_contracts.probes import Request
+    from eagle3_contracts.report import features as report
+    from eagle3_contracts.report.style import style_of
+    from eagle3_contracts.resolve import subject_from_options
+
+    options = _options(arguments)
+    dump = open_dump(arguments.dump)
+    subject = subject_from_options(options.target, options.draft, options.launch)
+    picks = Picks(arguments.samples, arguments.seed, arguments.tokens)
+    found = inspect(dump, subject, picks, Request(options.device, options.timeout))
+    as_json = arguments.format == "json"
+    text = json.dumps(report.document(found), indent=2) + "\n" if as_json else None
+    _emit(text or report.render(found, style_of(sys.stdout)))
+    return found.exit_code
 
 
 def cases(arguments: argparse.Namespace) -> int:
@@ -181,6 +201,14 @@ def _parser() -> argparse.ArgumentParser:
         text = "written by check --report json=PATH"
         two_reports.add_argument(name, type=Path, metavar=f"{name.upper()}.json", help=text)
     _add_format(two_reports)
+    dump = commands.add_parser("features", help="say which boundaries a feature dump holds")
+    dump.set_defaults(command=features)
+    dump.add_argument("dump", type=Path, metavar="DUMP", help="directory of samples, or one sample")
+    _add_settings(dump, ["target", "draft", "launch", "device", "timeout"])
+    for name, (kind, default, text) in _PICKS.items():
+        text = f"{text}; default: {default}"
+        dump.add_argument(f"--{name}", type=kind, default=default, metavar="N", help=text)
+    _add_format(dump)
     corpus = commands.add_parser("cases", help="judge the corpus of public failures")
     corpus.set_defaults(command=cases)
     corpus.add_argument(
@@ -215,6 +243,19 @@ def _add_fuzzing(commands: Any) -> None:
     again.set_defaults(command=replay)
     again.add_argument("file", nargs="*", type=Path, metavar="FILE", help="or a directory of them")
     _add_settings(again, ["contracts"])
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no positive number")
+    return int(text)
+
+
+_PICKS: dict[str, tuple[Callable[[str], int], int, str]] = {
+    "samples": (_count, 8, "samples to look at"),
+    "seed": (int, 0, "which samples those are"),
+    "tokens": (_count, 128, "tokens of each sample, from the first on"),
+}
 
 
 def _add_settings(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

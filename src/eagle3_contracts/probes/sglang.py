@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -36,7 +36,8 @@ def run(
     )
     payload = {**payload, "device": request.device, "fault": request.fault, "cache": _cache()}
     try:
-        answer = server.run(f"{_SERVING}.{module}:{job}", payload, request.timeout)
+        place = module if "." in module else f"{_SERVING}.{module}"
+        answer = server.run(f"{place}:{job}", payload, request.timeout)
     except JobError as error:
         return Gap(GapKind.BROKEN, str(error))
     if "unavailable" in answer:
@@ -61,8 +62,10 @@ def close() -> None:
 atexit.register(close)
 
 
-def prerequisite(subject: ResolvedSubject) -> Gap | None:
-    """Return why SGLang cannot be asked about ``subject``; None: it can.
+def prerequisite(
+    subject: ResolvedSubject, roles: Sequence[str] = ("target", "draft")
+) -> Gap | None:
+    """Return why SGLang cannot be asked about these models of ``subject``; None: it can.
 
     Raises SubjectError for an architecture that SGLang does not have. A release other than the one
     that this project is written for may lack what a subject needs, which is no mistake of its.
@@ -72,7 +75,8 @@ def prerequisite(subject: ResolvedSubject) -> Gap | None:
     if find_spec("sglang") is None:
         reason = "SGLang is not installed: pip install 'eagle3-contracts[sglang]'"
         return Gap(GapKind.UNTESTABLE, reason)
-    for role, model in (("target", subject.target), ("draft", subject.draft)):
+    for role in roles:
+        model = {"target": subject.target, "draft": subject.draft}[role]
         if model is None:
             return Gap(GapKind.ABSENT, f"the subject names no {role}")
         if not model.config:
