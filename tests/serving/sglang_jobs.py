@@ -11,7 +11,7 @@ from sglang.srt.layers.radix_attention import AttentionType
 from sglang.srt.models.registry import ModelRegistry
 from transformers import CONFIG_MAPPING
 
-from eagle3_contracts.serving.sglang import configs, loading
+from eagle3_contracts.serving.sglang import configs, loading, starting
 from eagle3_contracts.serving.sglang.attention import _one_sequence
 from eagle3_contracts.serving.sglang.capture import Recording
 from eagle3_contracts.serving.sglang.compare import Comparison
@@ -32,6 +32,25 @@ def attention_errors(_: Mapping[str, Any]) -> Answer:
         "sinks": (_layer(), sinks),
     }
     return {name: _error(query, key, value, layer, sink) for name, (layer, sink) in cases.items()}
+
+
+def unfilled_layers(_: Mapping[str, Any]) -> Answer:
+    """Return what is said of layers that were loaded whole, and of one that was not."""
+    with starting.unfilled_as_nan():
+        layers = [
+            torch.nn.utils.skip_init(torch.nn.Linear, 3, 2),
+            torch.nn.utils.skip_init(torch.nn.Linear, 3, 2),
+        ]
+    for parameter in [*layers[0].parameters(), layers[1].bias]:
+        torch.nn.init.zeros_(parameter)
+    said = {}
+    for name, part in {"whole": layers[:1], "gap": layers}.items():
+        try:
+            starting.require_filled(part)
+            said[name] = ""
+        except LookupError as error:
+            said[name] = str(error)
+    return {**said, "still_filling": torch.are_deterministic_algorithms_enabled()}
 
 
 def _layer(**options: Any) -> SimpleNamespace:

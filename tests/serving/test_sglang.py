@@ -67,3 +67,12 @@ def test_states_are_matched_with_boundaries_and_judged_by_a_tolerance(server: Se
         "another width": [[0], False],
         "none": [[], False],
     }
+
+
+def test_a_layer_that_no_weights_reached_is_named(server: Server) -> None:
+    assert server.run("sglang_jobs:unfilled_layers", {}, 60) == {
+        "whole": "",
+        "gap": "SGLang takes no weights of transformers for weight of layer 1; the two releases "
+        "store them differently",
+        "still_filling": False,
+    }

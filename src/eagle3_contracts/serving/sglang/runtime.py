@@ -29,7 +29,7 @@ from sglang.srt.server_args import ServerArgs, prepare_server_args
 from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
-from eagle3_contracts.serving.sglang import attention, native, starting
+from eagle3_contracts.serving.sglang import attention, capture, native, starting
 from eagle3_contracts.serving.sglang.reference import Reference, make_up
 
 _COMMON = (
@@ -116,7 +116,11 @@ class Runtime(Context):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self.target = ModelRunner(model_config=self.config, **self._runner_options())
+        with starting.unfilled_as_nan():
+            self.target = ModelRunner(model_config=self.config, **self._runner_options())
+        if plan.reference is not None:
+            layers = capture.decoder_layers(self.target.model, self.config.num_hidden_layers)
+            starting.require_filled(layers)
         self.target.alloc_memory_pool()
 
     def configure(self) -> None:

@@ -7,10 +7,12 @@ the arguments and the ranks that it is given.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
 from sglang.srt import runtime_context
 from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.distributed import bootstrap
@@ -87,6 +89,34 @@ def fill(request: Any, start: int, end: int, rows: Any = None) -> None:
     if start:
         request.prefix_indices = rows[request.req_pool_idx, :start].to(request.prefix_indices.dtype)
     request.set_extend_range(start, end)
+
+
+@contextlib.contextmanager
+def unfilled_as_nan() -> Iterator[None]:
+    """Let memory that nothing was written to hold NaN, so that a gap in a load is seen."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def require_filled(layers: Sequence[torch.nn.Module]) -> None:
+    """Raise LookupError if the weights of transformers left a parameter of a layer unfilled.
+
+    What a release of transformers writes and what a release of SGLang reads may differ in how
+    experts are stored. Such a model computes nothing that could be judged.
+    """
+    unfilled = [
+        f"{name} of layer {at}"
+        for at, layer in enumerate(layers)
+        for name, p in layer.named_parameters()
+        if p.is_floating_point() and p.isnan().any()
+    ]
+    if unfilled:
+        more = f" and {len(unfilled) - 1} more" if unfilled[1:] else ""
+        text = f"SGLang takes no weights of transformers for {unfilled[0]}{more}"
+        raise LookupError(f"{text}; the two releases store them differently")
 
 
 def _one_process() -> Any:
