@@ -29,7 +29,8 @@ class LoadProbe:
 
 def _hooks(subject: ResolvedSubject, request: Request) -> Record | Gap:
     assert subject.target is not None
-    answer = sglang.run("find_hooks", {"target": subject.target.config}, request)
+    names = {"architectures": subject.target.config["architectures"]}
+    answer = sglang.run_once("find_hooks", {"target": names}, request)
     return answer if isinstance(answer, Gap) else from_json("hooks", answer)
 
 
@@ -40,7 +41,7 @@ def _parser(subject: ResolvedSubject, request: Request) -> Record | Gap:
     if launch.sglang not in (None, installed):
         text = f"the flags are meant for SGLang {launch.sglang}, and {installed} is installed"
         return Gap(GapKind.ABSENT, text)
-    answer = sglang.run("parse_flags", {"args": launch.args}, request)
+    answer = sglang.run_once("parse_flags", {"args": launch.args}, request)
     return answer if isinstance(answer, Gap) else from_json("parser", answer)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from eagle3_contracts.subject import ResolvedModel, ResolvedSubject
 
 _SERVING = "eagle3_contracts.serving.sglang"
 _servers: dict[str, Server] = {}
+_answers: dict[tuple[str, str, Request], dict[str, Any]] = {}
 
 
 def run(
@@ -45,6 +47,20 @@ def run(
     return answer
 
 
+def run_once(job: str, payload: Mapping[str, Any], request: Request) -> dict[str, Any] | Gap:
+    """Run a job whose answer depends on ``payload`` and the request alone, once for each of them.
+
+    Subjects have classes and flags in common. A gap is not kept: the job may have been killed.
+    """
+    key = (job, json.dumps(payload, sort_keys=True), request)
+    if key in _answers:
+        return _answers[key]
+    answer = run(job, payload, request)
+    if not isinstance(answer, Gap):
+        _answers[key] = answer
+    return answer
+
+
 @cache
 def _cache() -> str:
     """Return the directory in which the jobs of this process keep their references."""
@@ -54,7 +70,8 @@ def _cache() -> str:
 
 
 def close() -> None:
-    """End all processes of SGLang."""
+    """End all processes of SGLang, and forget their answers."""
+    _answers.clear()
     while _servers:
         _servers.popitem()[1].close()
 
