@@ -47,6 +47,8 @@ def test_a_target_that_lends_nothing_is_still_seen_to_capture(run: Run) -> None:
         ("gpt-oss-120b-eagle3", [2, 18, 33]),
         # Queries and keys normed over all heads, and half of each head rotated.
         ("minimax-m2-eagle3", [2, 31, 59]),
+        # Three layers with a gated delta state to one with attention.
+        ("qwen3-next-eagle3", [2, 24, 45]),
     ],
 )
 def test_a_hard_target_equals_its_reference(run: Run, name: str, boundaries: list[int]) -> None:

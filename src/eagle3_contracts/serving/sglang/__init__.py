@@ -17,7 +17,13 @@ _ALWAYS = {
 }
 
 ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
-    "cpu": {**_ALWAYS, "SGLANG_PLATFORM": PLATFORM, "TRITON_INTERPRET": "1"},
+    "cpu": {
+        **_ALWAYS,
+        "SGLANG_PLATFORM": PLATFORM,
+        "TRITON_INTERPRET": "1",
+        # In bfloat16 a decode step would differ from an extend by the rounding of the state.
+        "SGLANG_MAMBA_CONV_DTYPE": "float32",
+    },
     "cuda": _ALWAYS,
 }
 """Environment of a process that runs SGLang, by device."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from eagle3_contracts.serving.sglang import gated_delta
+
 
 def complete_operators() -> None:
     """Complete the operators that models call; once per process, before any model is built."""
@@ -30,6 +32,7 @@ def complete_models() -> None:
         # need streams on CUDA, so they stay on the other way.
         llama4._is_cuda = True
         llama4.Llama4MoE._forward_core = lambda self, hidden, _: self._forward_core_normal(hidden)
+    gated_delta.complete_models()
     minimax: Any = sys.modules.get("sglang.srt.models.minimax_m2")
     if minimax is not None:
         # The norm over all heads of queries and keys is a kernel that insists on CUDA tensors.

@@ -29,7 +29,7 @@ from sglang.srt.server_args import ServerArgs, prepare_server_args
 from sglang.srt.speculative.eagle_info import EagleDraftExtendInput
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
-from eagle3_contracts.serving.sglang import attention, capture, native, starting
+from eagle3_contracts.serving.sglang import attention, capture, gated_delta, native, starting
 from eagle3_contracts.serving.sglang.reference import Reference, make_up
 
 _COMMON = (
@@ -44,6 +44,8 @@ _COMMON = (
     f"--attention-backend={attention.REPLACES}",
     "--sampling-backend=pytorch",
     "--moe-runner-backend=triton",
+    "--mamba-radix-cache-strategy=no_buffer",
+    "--mamba-ssm-dtype=float32",
 )
 
 _SHARES_NOTHING = ("STANDALONE", "DFLASH", "DSPARK")
@@ -92,6 +94,7 @@ class Context:
         loader.initialize_dummy_weights = make_up
         if plan.device == "cpu":
             attention.install()
+            gated_delta.install()
             native.skip_warm_ups()
         self.plan = plan
         self.args = server_args(plan.flags())

@@ -31,6 +31,10 @@ _WIDTHS = {
     "qk_nope_head_dim": 16,
     "qk_rope_head_dim": 16,
     "v_head_dim": 16,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
     "num_attention_heads": 4,
     "query_pre_attn_scalar": 16,
 }
