@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
 from eagle3_contracts.class_facts import LendingFacts, ReadingFacts, StepFacts
+from eagle3_contracts.engine_facts import EngineFacts
 from eagle3_contracts.static_facts import (
     AlgoFacts,
     ArchFacts,
@@ -288,6 +289,7 @@ Record = (
     | ReadingFacts
     | StepFacts
     | LendingFacts
+    | EngineFacts
     | EnvironmentFacts
 )
 
@@ -322,6 +324,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "dflash": (ReadingFacts, Tier.MODEL),
     "steps": (StepFacts, Tier.MODEL),
     "lending": (LendingFacts, Tier.MODEL),
+    "engine": (EngineFacts, Tier.ENGINE),
 }
 """Name of each group in rules, its record, and the cheapest tier that yields it."""
 

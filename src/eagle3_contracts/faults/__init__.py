@@ -43,6 +43,7 @@ def faults() -> Mapping[str, Fault]:
         capture,
         checkpoint,
         classes,
+        engine,
         flags,
         launch,
         ownership,
@@ -53,7 +54,7 @@ def faults() -> Mapping[str, Fault]:
         weights,
     )
 
-    founding = (boundaries, capture, checkpoint, classes, launch)
+    founding = (boundaries, capture, checkpoint, classes, engine, launch)
     parts = (vocab, ownership, arch, rope, quant, algo, flags, blocks, training, weights)
     modules = (*founding, *parts)
     return {fault.name: fault for module in modules for fault in module.FAULTS}

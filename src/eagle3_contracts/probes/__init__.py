@@ -54,6 +54,7 @@ class Probe(Protocol):
 
 def probes() -> tuple[Probe, ...]:
     """Return all probes, cheapest tier first; importing them imports no torch and no sglang."""
+    from eagle3_contracts.probes.engine import EngineProbe
     from eagle3_contracts.probes.load import LoadProbe
     from eagle3_contracts.probes.model import ModelProbe
     from eagle3_contracts.probes.parts import parts
@@ -68,6 +69,7 @@ def probes() -> tuple[Probe, ...]:
         LoadProbe(),
         ModelProbe(),
         QuestionProbe(),
+        EngineProbe(),
     )
 
 

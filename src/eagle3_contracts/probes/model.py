@@ -20,7 +20,7 @@ class ModelProbe:
 
     def run(self, subject: ResolvedSubject, request: Request) -> Yield:
         """Return ``capture`` and ``fusion``; SubjectError for an architecture SGLang lacks."""
-        gap = sglang.prerequisite(subject) or _other_algorithm(subject)
+        gap = sglang.prerequisite(subject) or other_algorithm(subject)
         if gap is not None:
             return {"capture": gap, "fusion": gap}
         assert subject.target is not None
@@ -38,7 +38,8 @@ class ModelProbe:
         return {group: _record(group, answer[group]) for group in self.groups}
 
 
-def _other_algorithm(subject: ResolvedSubject) -> Gap | None:
+def other_algorithm(subject: ResolvedSubject) -> Gap | None:
+    """Return why nothing is captured for an EAGLE-3 draft; None: something is."""
     name = sglang.algorithm(subject)
     if name in _EAGLE:
         return None

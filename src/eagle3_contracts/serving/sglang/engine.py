@@ -17,7 +17,7 @@ import torch
 from sglang.srt.entrypoints.engine import Engine
 from sglang.srt.speculative import eagle_utils
 
-from eagle3_contracts.serving.sglang import tree_attention
+from eagle3_contracts.serving.sglang import kernels
 
 _CPU = {
     "attention_backend": "triton",
@@ -67,7 +67,7 @@ def start(device: str, **options: Any) -> Engine:
     """
     own = {"device": device, **_COMMON, **(_CPU if device == "cpu" else {})}
     if device == "cpu":
-        tree_attention.install()
+        kernels.install()
     _watch()
     return ForkedEngine(**{**own, **options})
 
