@@ -75,10 +75,13 @@ def _build(kind: Any, config: Mapping[str, Any]) -> Any:
     torch.manual_seed(_SEED)
     model = kind(kind.config_class.from_dict(dict(config))).eval()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             if parameter.dim() == 1:
                 # Norm weights of exactly one would hide a norm that is applied or left out.
                 parameter.mul_(1 + 0.2 * torch.randn_like(parameter))
+            if name.endswith("sinks"):
+                # SGLang keeps the sinks of gpt-oss in bfloat16 whatever the model's dtype is.
+                parameter.copy_(parameter.bfloat16())
     return model
 
 
