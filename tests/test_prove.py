@@ -16,7 +16,12 @@ from eagle3_contracts.resolve import load_subjects
 CATALOGUE = read_catalogue()
 SUBJECTS = load_subjects([str(fixtures_dir() / "subjects")])
 PAIRS = [
-    pytest.param(entry, name, id=f"{entry.contract.id}-{name}")
+    pytest.param(
+        entry,
+        name,
+        id=f"{entry.contract.id}-{name}",
+        marks=[pytest.mark.nightly] if entry.contract.tier is Tier.ENGINE else [],
+    )
     for entry in CATALOGUE
     for name in entry.contract.faults
 ]

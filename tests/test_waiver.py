@@ -174,17 +174,38 @@ def test_a_waiver_changes_no_other_verdict(verdict: Verdict) -> None:
 def test_a_waiver_for_no_known_subject_is_unmatched() -> None:
     waiver = replace(WAIVER, subject="kimi-k3")
     said = "w.yaml:4: no subject is named 'kimi-k3'; did you mean 'kimi-k2'?"
-    assert unmatched([waiver], [], ["kimi-k2", "llama"]) == [said]
+    assert unmatched([waiver], [], {"kimi-k2": None, "llama": None}) == [said]
 
 
 def test_a_waiver_is_unmatched_where_its_contract_applies_to_none_of_its_subjects() -> None:
     idle = replace(RESULT, verdict=Verdict.NOT_APPLICABLE)
     said = "w.yaml:4: WIDTH does not apply to 'kimi-*'; remove the waiver"
-    assert unmatched([WAIVER], [idle], ["kimi-k2"]) == [said]
-    assert unmatched([WAIVER], [RESULT], ["kimi-k2"]) == []
+    assert unmatched([WAIVER], [idle], {"kimi-k2": None}) == [said]
+    assert unmatched([WAIVER], [RESULT], {"kimi-k2": None}) == []
 
 
 def test_a_contract_that_was_not_selected_makes_no_waiver_unmatched() -> None:
     idle = replace(RESULT, verdict=Verdict.NOT_APPLICABLE)
-    assert unmatched([WAIVER], [], ["kimi-k2"]) == []
-    assert unmatched([WAIVER], [idle], ["kimi-k2", "kimi-k3"]) == []
+    assert unmatched([WAIVER], [], {"kimi-k2": None}) == []
+    assert unmatched([WAIVER], [idle], {"kimi-k2": None, "kimi-k3": None}) == []
+
+
+OF_A_CLASS = replace(WAIVER, subject="*", architecture="KimiForCausalLM")
+
+
+def test_a_waiver_of_an_architecture_is_about_all_its_subjects_and_no_others(
+    tmp_path: Path,
+) -> None:
+    text = GOOD.replace("subject: kimi-*", "architecture: KimiForCausalLM")
+    (read,) = _read(tmp_path, text)
+    assert replace(read, place=OF_A_CLASS.place) == OF_A_CLASS
+    assert waiver_for([read], "WIDTH", "anyone's", "KimiForCausalLM") is read
+    assert waiver_for([read], "WIDTH", "anyone's", "LlamaForCausalLM") is None
+    assert waiver_for([read], "WIDTH", "anyone's") is None
+
+
+def test_a_waiver_of_an_architecture_that_no_subject_has_is_unmatched() -> None:
+    known: dict[str, str | None] = {"kimi": "KimiForCausalLN"}
+    (said,) = unmatched([OF_A_CLASS], [], known)
+    assert said.startswith("w.yaml:4: no subject's target is a 'KimiForCausalLM'")
+    assert unmatched([OF_A_CLASS], [], {"kimi": "KimiForCausalLM"}) == []

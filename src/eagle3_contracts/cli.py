@@ -98,11 +98,12 @@ def cases(arguments: argparse.Namespace) -> int:
     """Judge the case corpus: public failures, each with what must be said of it."""
     from eagle3_contracts import corpus
     from eagle3_contracts.data import fixtures_dir
-    from eagle3_contracts.plan import read_contracts
+    from eagle3_contracts.plan import read_contracts, waivers_of
 
     options = _options(arguments)
     files = corpus.case_files(arguments.directory or fixtures_dir() / "cases")
-    judged = list(corpus.judge(files, read_contracts(options), options.tier))
+    entries = read_contracts(options)
+    judged = list(corpus.judge(files, entries, options.tier, waivers_of(options, entries)))
     _emit(corpus.table(judged) + "\n")
     return 0 if all(case.is_right for case in judged) else 1
 

@@ -18,6 +18,7 @@ from eagle3_contracts.run import Checker
 from eagle3_contracts.subject import Expect, Subject
 from eagle3_contracts.validate import validate
 from eagle3_contracts.verdict import Result, Verdict
+from eagle3_contracts.waiver import Waiver
 
 DELIVERED = (Tier.STATIC, Tier.LOAD, Tier.MODEL)
 """Tiers that can be judged; a case of another tier waits for it."""
@@ -57,8 +58,8 @@ def case_files(directory: Path) -> list[Path]:
 class Judge:
     """Judges cases one by one; what SGLang they need is started once and ended by ``close``."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._checkers = {tier: Checker(entries, tiers=_up_to(tier)) for tier in DELIVERED}
+    def __init__(self, entries: Sequence[Entry], waivers: Sequence[Waiver] = ()) -> None:
+        self._checkers = {tier: Checker(entries, waivers, tiers=_up_to(tier)) for tier in DELIVERED}
 
     def judge(self, file: Path, tiers: Iterable[Tier] = DELIVERED) -> Judged | None:
         """Return what came of a case, with all tiers up to its own; None if that is not wanted.
@@ -80,11 +81,14 @@ class Judge:
 
 
 def judge(
-    files: Iterable[Path], entries: Sequence[Entry], tiers: Iterable[Tier]
+    files: Iterable[Path],
+    entries: Sequence[Entry],
+    tiers: Iterable[Tier],
+    waivers: Sequence[Waiver] = (),
 ) -> Iterator[Judged]:
     """Judge the cases whose tier is among ``tiers``; raises as :meth:`Judge.judge`."""
     wanted = frozenset(tiers)
-    with closing(Judge(entries)) as session:
+    with closing(Judge(entries, waivers)) as session:
         for file in files:
             if (judged := session.judge(file, wanted)) is not None:
                 yield judged

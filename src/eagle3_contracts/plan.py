@@ -61,7 +61,8 @@ class Plan:
         """Return a text for each waiver that is about nothing; none if subjects were chosen."""
         if self.options.has_chosen_subjects:
             return []
-        return unmatched(self.waivers, results, [subject.name for subject in self.subjects])
+        known = {subject.name: subject.architecture for subject in self.subjects}
+        return unmatched(self.waivers, results, known)
 
     def environment(self) -> dict[str, Any]:
         """Return where the run takes place: device and versions."""
@@ -74,7 +75,7 @@ def make_plan(options: Options) -> Plan:
     entries = _try(lambda: read_contracts(options), errors)
     selected = _try(lambda: select(entries or (), options), errors) if entries else None
     subjects = _try(lambda: read_subjects(options), errors)
-    waivers = _try(lambda: _waivers(options, entries or ()), errors) if entries else None
+    waivers = _try(lambda: waivers_of(options, entries or ()), errors) if entries else None
     problems = [problem for error in errors for problem in error.problems]
     raise_if_any(type(errors[0]) if len(errors) == 1 else BadInput, problems)
     return Plan(options, entries or (), selected or (), tuple(subjects or ()), waivers or ())
@@ -189,7 +190,8 @@ def _built_in(paths: Iterable[Path]) -> list[ResolvedSubject]:
     ]
 
 
-def _waivers(options: Options, entries: Iterable[Entry]) -> tuple[Waiver, ...]:
+def waivers_of(options: Options, entries: Iterable[Entry]) -> tuple[Waiver, ...]:
+    """Return the waivers of the run: the given ones, or those built in; raises WaiverError."""
     ids = [entry.contract.id for entry in entries]
     sglang = static.environment(options.device).sglang
     if options.waivers is not None:

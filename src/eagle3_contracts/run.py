@@ -84,9 +84,9 @@ class Checker:
         """
         case = self._case(subject)
         raw = self._judge(entry, case)
-        if raw.blocked_by and self._waive(case.results[raw.blocked_by]).verdict is Verdict.WAIVED:
+        if raw.blocked_by and self._is_waived(case, raw.blocked_by):
             return replace(raw, message=f"{raw.message}; that failure is waived")
-        return self._waive(raw)
+        return self._waive(raw, subject)
 
     def check(
         self, subject: ResolvedSubject, entries: Iterable[Entry] | None = None
@@ -113,8 +113,13 @@ class Checker:
         if self._uses_built_in:
             built_in.close()
 
-    def _waive(self, raw: Result) -> Result:
-        return waived(raw, waiver_for(self._waivers, raw.contract, raw.subject), self._today)
+    def _is_waived(self, case: Case, contract: str) -> bool:
+        root = self._waive(case.results[contract], case.subject)
+        return root.verdict is Verdict.WAIVED
+
+    def _waive(self, raw: Result, subject: ResolvedSubject) -> Result:
+        waiver = waiver_for(self._waivers, raw.contract, subject.name, subject.architecture)
+        return waived(raw, waiver, self._today)
 
     def _case(self, subject: ResolvedSubject) -> Case:
         # The case holds the subject, so its id is not given to another one meanwhile.

@@ -139,3 +139,9 @@ class ResolvedSubject(_Part):
     training: Training | None = None
     origin: str
     """How to name the subject on a command line: its file, or the options that built it."""
+
+    @property
+    def architecture(self) -> str | None:
+        """Return the first of the target's ``architectures``; None: there is none."""
+        names = self.target.config.get("architectures") if self.target is not None else None
+        return names[0] if isinstance(names, list) and names else None

@@ -7,7 +7,7 @@ has expired, or whose contract passes, fails the run, and so does one that is ab
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -41,8 +41,10 @@ class WaiverEntry(_Part):
 
     contract: _Text
     """Id of the contract."""
-    subject: _Text
-    """Name of the subject, or a pattern with ``*`` and ``?``."""
+    subject: _Text = "*"
+    """Name of the subject, or a pattern with ``*`` and ``?``; every subject of an architecture."""
+    architecture: _Text | None = None
+    """Target class whose subjects it is about, for what no draft of that class can help."""
     reason: _Text
     """Why this is accepted for the time being."""
     issue: _Text
@@ -76,10 +78,12 @@ class Waiver:
     expires: date
     place: str
     """File and line."""
+    architecture: str | None = None
 
-    def matches(self, subject: str) -> bool:
-        """Return whether the waiver is about the subject of that name."""
-        return fnmatchcase(subject, self.subject)
+    def matches(self, subject: str, architecture: str | None = None) -> bool:
+        """Return whether it is about the subject of that name, whose target has that class."""
+        is_meant = self.architecture in (None, architecture)
+        return is_meant and fnmatchcase(subject, self.subject)
 
 
 def read_waivers(
@@ -101,9 +105,14 @@ def read_waivers(
     return tuple(found)
 
 
-def waiver_for(waivers: Iterable[Waiver], contract: str, subject: str) -> Waiver | None:
-    """Return the waiver of a contract on a subject; one that names it beats one with a pattern."""
-    fitting = [w for w in waivers if w.contract == contract and w.matches(subject)]
+def waiver_for(
+    waivers: Iterable[Waiver], contract: str, subject: str, architecture: str | None = None
+) -> Waiver | None:
+    """Return the waiver of a contract on a subject; one that names it beats one with a pattern.
+
+    ``architecture`` is the class of the subject's target.
+    """
+    fitting = [w for w in waivers if w.contract == contract and w.matches(subject, architecture)]
     return min(fitting, key=lambda waiver: waiver.subject != subject, default=None)
 
 
@@ -123,9 +132,11 @@ def waived(result: Result, waiver: Waiver | None, today: date) -> Result:
 
 
 def unmatched(
-    waivers: Iterable[Waiver], results: Sequence[Result], subjects: Collection[str]
+    waivers: Iterable[Waiver], results: Sequence[Result], subjects: Mapping[str, str | None]
 ) -> list[str]:
     """Return a text for each waiver that is about nothing in a run over all known ``subjects``.
+
+    ``subjects`` are names with the classes of their targets.
 
     That is a waiver that names no known subject, and one whose contract was judged on every
     subject it names and applied to none of them. What was not judged proves nothing: selecting
@@ -134,15 +145,22 @@ def unmatched(
     verdicts = {(result.contract, result.subject): result.verdict for result in results}
     texts = []
     for waiver in waivers:
-        names = [name for name in subjects if waiver.matches(name)]
+        names = [name for name, kind in subjects.items() if waiver.matches(name, kind)]
         judged = {verdicts.get((waiver.contract, name)) for name in names}
         if not names:
-            hint = did_you_mean(waiver.subject, subjects)
-            texts.append(f"{waiver.place}: no subject is named '{waiver.subject}'{hint}")
+            texts.append(f"{waiver.place}: {_nobody(waiver, subjects)}")
         elif judged == {Verdict.NOT_APPLICABLE}:
-            said = f"{waiver.contract} does not apply to '{waiver.subject}'"
+            said = f"{waiver.contract} does not apply to '{waiver.architecture or waiver.subject}'"
             texts.append(f"{waiver.place}: {said}; remove the waiver")
     return texts
+
+
+def _nobody(waiver: Waiver, subjects: Mapping[str, str | None]) -> str:
+    if waiver.architecture is not None:
+        known = {kind for kind in subjects.values() if kind is not None}
+        hint = did_you_mean(waiver.architecture, known)
+        return f"no subject's target is a '{waiver.architecture}'{hint}"
+    return f"no subject is named '{waiver.subject}'{did_you_mean(waiver.subject, subjects)}"
 
 
 def _read_file(
@@ -177,7 +195,7 @@ def _read_entry(
     if entry.contract not in contracts:
         hint = did_you_mean(entry.contract, contracts) or f"; known are {_listed(contracts)}"
         refuse("contract", f"unknown contract '{entry.contract}'{hint}")
-    if not re.search(r"[^*?\[\]!.-]", entry.subject):
+    if entry.architecture is None and not re.search(r"[^*?\[\]!.-]", entry.subject):
         refuse("subject", f"'{entry.subject}' covers every subject; name those that fail")
     if not _ISSUE.fullmatch(entry.issue):
         forms = "https://…, owner/repo#123 or a finding such as docs/findings/x.md"
@@ -199,13 +217,15 @@ def _day(text: str) -> date | None:
 
 
 def _repeated(waivers: Iterable[Waiver]) -> list[Problem]:
-    first: dict[tuple[str, str], Waiver] = {}
+    first: dict[tuple[str, str, str | None], Waiver] = {}
     problems = []
     for waiver in waivers:
-        earlier = first.setdefault((waiver.contract, waiver.subject), waiver)
+        key = (waiver.contract, waiver.subject, waiver.architecture)
+        earlier = first.setdefault(key, waiver)
         if earlier is not waiver:
             source, _, line = waiver.place.rpartition(":")
-            text = f"{waiver.contract} on '{waiver.subject}' is waived at {earlier.place} already"
+            on = waiver.architecture or waiver.subject
+            text = f"{waiver.contract} on '{on}' is waived at {earlier.place} already"
             problems.append(Problem(source, f"{text}; keep one of them", int(line)))
     return problems
 

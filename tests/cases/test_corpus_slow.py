@@ -11,6 +11,8 @@ from eagle3_contracts.catalogue import read_catalogue
 from eagle3_contracts.corpus import Judge, case_files, table, tier_of
 from eagle3_contracts.data import fixtures_dir
 from eagle3_contracts.facts import Tier
+from eagle3_contracts.options import Options
+from eagle3_contracts.plan import waivers_of
 
 TIERS = (Tier.LOAD, Tier.MODEL)
 CASES = [file for file in case_files(fixtures_dir() / "cases") if tier_of(file) in TIERS]
@@ -19,7 +21,8 @@ CASES = [file for file in case_files(fixtures_dir() / "cases") if tier_of(file) 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Judge]:
     """Judge all cases in one session of SGLang."""
-    judge = Judge(read_catalogue())
+    entries = read_catalogue()
+    judge = Judge(entries, waivers_of(Options(), entries))
     yield judge
     judge.close()
 

@@ -124,7 +124,7 @@ class Judge:
             except BadInput as error:
                 return _refused(example, tier, str(error))
             seen = [result for result in results if _is_error(result) or _is_unclear(result)]
-            new = [result for result in seen if not self._is_known(result)]
+            new = [result for result in seen if not self._is_known(result, subject)]
             if new:
                 failed = [result for result in new if _is_error(result)]
                 return _failed(example, tier, failed) if failed else _found(Kind.UNCLEAR, new[0])
@@ -132,8 +132,9 @@ class Judge:
                 return None
         return _silent(example, self.tiers[-1])
 
-    def _is_known(self, result: Result) -> bool:
-        return waiver_for(self._waivers, result.contract, result.subject) is not None
+    def _is_known(self, result: Result, subject: ResolvedSubject) -> bool:
+        kind = subject.architecture
+        return waiver_for(self._waivers, result.contract, result.subject, kind) is not None
 
 
 def _refused(example: Example, tier: Tier, text: str) -> Finding | None:

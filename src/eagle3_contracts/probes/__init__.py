@@ -54,6 +54,7 @@ class Probe(Protocol):
 
 def probes() -> tuple[Probe, ...]:
     """Return all probes, cheapest tier first; importing them imports no torch and no sglang."""
+    from eagle3_contracts.probes.canary import CanaryProbe
     from eagle3_contracts.probes.engine import EngineProbe
     from eagle3_contracts.probes.load import LoadProbe
     from eagle3_contracts.probes.model import ModelProbe
@@ -70,6 +71,7 @@ def probes() -> tuple[Probe, ...]:
         ModelProbe(),
         QuestionProbe(),
         EngineProbe(),
+        CanaryProbe(),
     )
 
 

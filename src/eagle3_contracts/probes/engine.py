@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagle3_contracts.engine_facts import EngineFacts
+from eagle3_contracts.engine_facts import EngineFacts, accept_length
 from eagle3_contracts.facts import Gap, Tier
 from eagle3_contracts.probes import Request, Yield, sglang
 from eagle3_contracts.probes.model import other_algorithm
@@ -49,16 +49,14 @@ def _served(
 
 def _facts(algorithm: str, plain: list[list[int]], drafted: dict[str, Any]) -> EngineFacts:
     kept = drafted.get("kept", [])
-    steps = sum(kept)
     difference = first_difference(plain, drafted.get("outputs", []))
     return EngineFacts(
         algorithm=algorithm,
         refusal=drafted.get("refused"),
         requests=len(plain),
-        verify_steps=steps,
+        verify_steps=sum(kept),
         kept=kept,
-        # From the histogram: SGLang's own spec_accept_length counts the prefill's token as well.
-        accept_length=sum((at + 1) * n for at, n in enumerate(kept)) / steps if steps else 0.0,
+        accept_length=accept_length(kept),
         equal=difference is None,
         difference=difference,
     )
