@@ -12,6 +12,7 @@ import pytest
 from eagle3_contracts import probes
 from eagle3_contracts.catalogue import read_catalogue
 from eagle3_contracts.cli import main
+from eagle3_contracts.contract import Family
 from eagle3_contracts.errors import OptionError
 from eagle3_contracts.facts import Tier
 from eagle3_contracts.fuzz import command, regressions
@@ -113,7 +114,7 @@ def test_a_fault_in_the_class_is_found_with_few_layers(tmp_path: Path) -> None:
 
 def test_a_regression_is_failing_until_it_is_fixed(tmp_path: Path) -> None:
     dtype = next(change for change in changes_of(LLAMA) if change.field == "draft.dtype")
-    silent = Finding(Kind.SILENCE, "", "width", Tier.MODEL, "nothing fails")
+    silent = Finding(Kind.SILENCE, "", Family.WIDTH, Tier.MODEL, "nothing fails")
     whole = Finding(Kind.FAILURE, "FC", "width", Tier.STATIC, "it failed once")
     drawn = example(LLAMA, dtype)
     for finding in (silent, whole):

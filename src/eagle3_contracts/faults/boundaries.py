@@ -66,14 +66,14 @@ FAULTS = (
         "every state is taken one layer too late",
         on="llama-eagle3",
         patch=with_ids(lambda ids: [i + 1 for i in ids] if ids else ids),
-        suspected=("All one layer too late",),
+        suspected=("All one layer too late", "an id past the last layer"),
     ),
     Fault(
         "one-off-by-one",
         "one state is taken one layer too late",
         on="llama-eagle3",
         patch=with_ids(_one_later),
-        suspected=("captured boundaries [3, 17, 28]",),
+        suspected=("captured boundaries [3, 17, 28]", "state 1 is boundary 5, not 4"),
     ),
     Fault(
         "shift-depends-on-first-id",
@@ -94,7 +94,7 @@ FAULTS = (
         "the states come in reverse",
         on="llama-eagle3",
         patch=lambda: on_captured_states(lambda states: states[::-1]),
-        suspected=("The same boundaries, in another order",),
+        suspected=("The same boundaries, in another order", "state 0 is boundary 6, not 2"),
     ),
     Fault(
         "id-missing",

@@ -72,9 +72,9 @@ def _comment(broken: Broken, seed: int) -> str:
 
 def _expected(finding: Finding) -> dict[str, Any]:
     if finding.kind is Kind.HOLE:
-        return {"tier": "load", "violates": [finding.family]}
+        return {"tier": "load", "violates": [str(finding.family)]}
     if finding.kind is Kind.SILENCE:
-        return {"tier": "model", "violates": [finding.family]}
+        return {"tier": "model", "violates": [str(finding.family)]}
     return {"tier": str(finding.tier)}
 
 
