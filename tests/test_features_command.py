@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ DRAFT = {
     },
 }
 """SGLang reads these ids as layers whose output is captured: boundaries 2, 4 and 6."""
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 Edit = Callable[[torch.Tensor], torch.Tensor]
 
@@ -114,6 +117,16 @@ def test_the_whole_text_of_a_dump_that_is_off_by_one(setup: Setup, ask: Ask) -> 
 
         3 pass, 1 fail""")
     assert code == 1
+
+
+def test_the_picture_is_written_as_svg(setup: Setup, ask: Ask) -> None:
+    dump, file = setup.dump("drawn", [2, 5, 6]), setup.root / "picture.svg"
+    code, _ = ask(dump, "--picture", str(file))
+    root = ET.parse(file).getroot()
+    assert (code, root.tag) == (1, f"{SVG}svg")
+    assert root.findtext(f"{SVG}title") == "drawn, states of LlamaForCausalLM"
+    hints = [title.text for title in root.findall(f"{SVG}text/{SVG}title")]
+    assert hints[1] == "is the output of layer 4 (boundary 5)"
 
 
 @pytest.mark.parametrize("layout", list(Layout))
@@ -218,9 +231,12 @@ def test_a_target_that_cannot_be_run_is_not_testable(setup: Setup, ask: Ask) -> 
     save_llama(target)
     write_tensors(target / "model.safetensors", {"model.norm.weight": torch.ones(3)})
     dump = setup.dump("for-broken", [2, 4, 6])
-    code, text = ask(dump, "--target", str(target), draft=False)
+    file = setup.root / "none.svg"
+    words = ["--target", str(target), "--picture", str(file)]
+    code, text = ask(dump, *words, draft=False)
     assert code == 3
     assert "running the target: " in text
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def features(arguments: argparse.Namespace) -> int:
     from eagle3_contracts.features.dump import open_dump
     from eagle3_contracts.probes import Request
     from eagle3_contracts.report import features as report
+    from eagle3_contracts.report import write_text
     from eagle3_contracts.report.style import style_of
     from eagle3_contracts.resolve import subject_from_options
 
@@ -91,6 +92,10 @@ def features(arguments: argparse.Namespace) -> int:
     as_json = arguments.format == "json"
     text = json.dumps(report.document(found), indent=2) + "\n" if as_json else None
     _emit(text or report.render(found, style_of(sys.stdout)))
+    if arguments.picture and found.slots:
+        write_text(report.picture(found), arguments.picture)
+    elif arguments.picture:
+        sys.stderr.write(f"{arguments.picture}: not written, since no slot was identified\n")
     return found.exit_code
 
 
@@ -209,6 +214,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, (kind, default, text) in _PICKS.items():
         text = f"{text}; default: {default}"
         dump.add_argument(f"--{name}", type=kind, default=default, metavar="N", help=text)
+    text = "write the picture of the layers there, as SVG"
+    dump.add_argument("--picture", type=Path, metavar="FILE", help=text)
     _add_format(dump)
     corpus = commands.add_parser("cases", help="judge the corpus of public failures")
     corpus.set_defaults(command=cases)

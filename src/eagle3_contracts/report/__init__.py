@@ -22,15 +22,20 @@ def render(form: str, outcome: Outcome) -> str:
 
 def write(form: str, outcome: Outcome, path: Path) -> None:
     """Write the report, whole or not at all; OptionError if the file cannot be written."""
-    data = render(form, outcome).encode("utf-8", "backslashreplace")
+    write_text(render(form, outcome), path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a file, whole or not at all; OptionError if it cannot be written."""
+    data = text.encode("utf-8", "backslashreplace")
     try:
         if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
             path.write_bytes(data)
         else:
             _replace(path, data)
     except OSError as error:
-        text = f"cannot be written: {error.strerror or error}"
-        raise OptionError(Problem(str(path), text)) from None
+        said = f"cannot be written: {error.strerror or error}"
+        raise OptionError(Problem(str(path), said)) from None
 
 
 def _replace(path: Path, data: bytes) -> None:

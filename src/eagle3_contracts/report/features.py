@@ -10,6 +10,7 @@ from typing import Any
 from eagle3_contracts.extraction import LAST, Finding, Inspection
 from eagle3_contracts.features import wording
 from eagle3_contracts.features.match import Fit
+from eagle3_contracts.report import svg
 from eagle3_contracts.report.outcome import number
 from eagle3_contracts.report.picture import Mark, draw
 from eagle3_contracts.report.style import Style
@@ -52,6 +53,12 @@ def render(inspection: Inspection, style: Style) -> str:
     return "\n".join([*lines, "", _total(inspection)]) + "\n"
 
 
+def picture(inspection: Inspection) -> str:
+    """Return the picture as SVG; there have to be slots."""
+    title = f"{inspection.dump.root.name}, states of {inspection.target_class}"
+    return svg.picture(title, inspection.num_layers, *marks(inspection))
+
+
 def marks(inspection: Inspection) -> tuple[list[Mark], list[Mark]]:
     """Return the marks of the picture: slots that have a name, and what SGLang will capture.
 
@@ -61,7 +68,7 @@ def marks(inspection: Inspection) -> tuple[list[Mark], list[Mark]]:
     if inspection.last is not None:
         named["L"] = inspection.last
     training = [
-        Mark(match.best.k, f"{label}*" if match.best.normed else label)
+        Mark(match.best.k, f"{label}*" if match.best.normed else label, wording.say(match))
         for label, match in named.items()
         if match.fit is not Fit.NONE
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 _ARROWS = {True: ("▼", "▲", "─", "┼"), False: ("v", "^", "-", "+")}
@@ -15,6 +15,8 @@ class Mark:
 
     boundary: int
     label: str
+    text: str = ""
+    """What a reader is told who asks for more; a terminal has no place for it."""
 
 
 def draw(
@@ -36,39 +38,50 @@ def draw(
     def column(boundary: int) -> int:
         return round(boundary * columns / num_layers)
 
-    ticks = _ticks(num_layers)
+    ticks = ticks_of(num_layers)
     axis = "".join(tick if c in {column(t) for t in ticks} else line for c in range(columns + 1))
     rows = [
-        *_labelled("training", [(column(m.boundary), m.label) for m in training]),
+        *_labelled("training", training, column),
         _arrows(down, [column(mark.boundary) for mark in training]),
         f"{'':{_MARGIN}}{axis}",
-        *_labelled("boundary", [(column(t), str(t)) for t in ticks]),
+        *_labelled("boundary", [Mark(t, str(t)) for t in ticks], column),
         _arrows(up, [column(mark.boundary) for mark in serving]),
-        *_labelled("SGLang", [(column(m.boundary), m.label) for m in serving]),
+        *_labelled("SGLang", serving, column),
     ]
     return "\n".join(row.rstrip() for row in rows if row.strip()) + "\n"
 
 
-def _ticks(num_layers: int) -> list[int]:
+def ticks_of(num_layers: int) -> list[int]:
     """Return the boundaries with a number: every tenth, or every second of a few, and the last."""
     step = 10 if num_layers > 24 else 2 if num_layers > 12 else 1
     ticks = [k for k in range(0, num_layers, step) if num_layers - k >= min(step, 3)]
     return [*ticks, num_layers]
 
 
-def _labelled(name: str, labels: Iterable[tuple[int, str]]) -> list[str]:
+def _labelled(name: str, marks: Sequence[Mark], column: Callable[[int], int]) -> list[str]:
     """Return labels at their columns, in further rows where they would overlap."""
-    left = sorted(labels)
-    rows: list[str] = []
-    while left:
-        row, later = f"{'' if rows else name:{_MARGIN}}", []
-        for at, label in left:
-            if len(row) > _MARGIN and len(row) >= at + _MARGIN:
-                later.append((at, label))
-            else:
-                row = f"{row:{at + _MARGIN}}{label}"
+    rows = []
+    for number, placed in enumerate(stacked(marks, column)):
+        row = f"{'' if number else name:{_MARGIN}}"
+        for mark in placed:
+            row = f"{row:{column(mark.boundary) + _MARGIN}}{mark.label}"
         rows.append(row)
-        left = later
+    return rows
+
+
+def stacked(marks: Sequence[Mark], column: Callable[[int], int]) -> list[list[Mark]]:
+    """Share marks among rows, as few as go, so that no label touches the next.
+
+    ``column`` is the place of a boundary, in characters.
+    """
+    rows: list[list[Mark]] = []
+    for mark in sorted(marks, key=lambda mark: (mark.boundary, mark.label)):
+        at = column(mark.boundary)
+        free = (row for row in rows if column(row[-1].boundary) + len(row[-1].label) < at)
+        row = next(free, None)
+        if row is None:
+            rows.append(row := [])
+        row.append(mark)
     return rows
 
 
