@@ -7,6 +7,7 @@ controller alone prints the table and writes the files.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from eagle3_contracts import report
 from eagle3_contracts.catalogue import Entry
 from eagle3_contracts.contract import Family
 from eagle3_contracts.data import contracts_dir
-from eagle3_contracts.errors import BadInput
+from eagle3_contracts.errors import BadInput, OptionError, Problem
 from eagle3_contracts.facts import Tier
 from eagle3_contracts.options import (
     SETTINGS,
@@ -35,6 +36,7 @@ from eagle3_contracts.report.outcome import Outcome, label, number
 from eagle3_contracts.report.style import Style, can_show
 from eagle3_contracts.report.terminal import failures_of, summary, table_of
 from eagle3_contracts.run import in_order, where
+from eagle3_contracts.serving import gpus
 from eagle3_contracts.subject import ResolvedSubject
 from eagle3_contracts.verdict import Result, Verdict
 
@@ -52,6 +54,7 @@ def start(config: pytest.Config) -> None:
     """Read everything that the run needs, and register the hooks; UsageError for bad input."""
     try:
         plan = make_plan(_options(config))
+        _check_workers(config, plan.options)
         fuzzing = _fuzzing(config, plan)
     except BadInput as error:
         raise pytest.UsageError(*map(str, error.problems)) from None
@@ -59,6 +62,15 @@ def start(config: pytest.Config) -> None:
     config.pluginmanager.register(ContractPlugin(config, plan), "eagle3_contracts_run")
     if fuzzing is not None:
         config.pluginmanager.register(fuzzing, "eagle3_contracts_fuzz")
+
+
+def _check_workers(config: pytest.Config, options: Options) -> None:
+    """Refuse more workers than there are GPUs; xdist has made its list of them by now."""
+    workers = len(config.getoption("tx", None) or ())
+    if workers and options.device == "cuda" and not hasattr(config, "workerinput"):
+        reason = gpus.refusal(workers, os.environ)
+        if reason:
+            raise OptionError(Problem("--eagle3-device cuda", reason))
 
 
 def _fuzzing(config: pytest.Config, plan: Plan) -> object | None:

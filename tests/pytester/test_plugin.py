@@ -360,3 +360,32 @@ def test_collecting_only_writes_no_report(pytester: pytest.Pytester) -> None:
 def test_the_help_shows_the_options_once(pytester: pytest.Pytester) -> None:
     text = str(_run(pytester, "--help").stdout)
     assert text.count("  --eagle3-tier=TIER") == 1
+
+
+@pytest.mark.parametrize(("gpus", "allowed"), [("5,7", "-n 2 at most"), ("", "there is none")])
+def test_more_workers_than_gpus_are_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gpus: str, allowed: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+    result = pytester.runpytest_subprocess(
+        *PLUGIN, *HERE, *BOTH, *QUICK, "-n", "3", "--eagle3-device=cuda"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    reason = f"3 workers with one GPU each: {allowed} (CUDA_VISIBLE_DEVICES, or all)"
+    assert result.stderr.lines == [f"ERROR: --eagle3-device cuda: {reason}", ""]
+
+
+def test_as_many_workers_as_gpus_run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    result = pytester.runpytest_subprocess(
+        *PLUGIN,
+        *HERE,
+        *QUICK,
+        *WORKERS,
+        "--eagle3-device=cuda",
+        "--eagle3-subject=subjects/good.yaml",
+        "--eagle3-contract=WIDTH",
+    )
+    assert result.ret == 0

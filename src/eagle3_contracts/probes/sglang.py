@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from eagle3_contracts.errors import Problem, SubjectError, did_you_mean
 from eagle3_contracts.facts import Gap, GapKind
 from eagle3_contracts.flags import parse_flags
 from eagle3_contracts.probes import Request
+from eagle3_contracts.serving import gpus
 from eagle3_contracts.serving.process import JobError, Server
 from eagle3_contracts.serving.sglang import ENVIRONMENT
 from eagle3_contracts.serving.sglang.registry import WRITTEN_FOR, known_architectures
@@ -34,7 +36,7 @@ def run(
     A class that this platform cannot run is untestable; a job that died or hung is broken.
     """
     server = _servers.setdefault(
-        request.device, Server(f"{_SERVING}.preload", ENVIRONMENT[request.device])
+        request.device, Server(f"{_SERVING}.preload", environment(request.device))
     )
     payload = {**payload, "device": request.device, "fault": request.fault, "cache": _cache()}
     try:
@@ -45,6 +47,12 @@ def run(
     if "unavailable" in answer:
         return Gap(GapKind.UNTESTABLE, answer["unavailable"])
     return answer
+
+
+def environment(device: str) -> dict[str, str]:
+    """Return what the environment of a process that runs SGLang on ``device`` adds to ours."""
+    own = gpus.of_worker(os.environ) if device == "cuda" else {}
+    return {**ENVIRONMENT[device], **own}
 
 
 def run_once(job: str, payload: Mapping[str, Any], request: Request) -> dict[str, Any] | Gap:
