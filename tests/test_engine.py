@@ -33,6 +33,7 @@ def test_a_server_with_a_draft_verifies_and_gives_out_the_same(
     assert {v["contract"]: v["verdict"] for v in verdicts} == {
         "CANARY-ACCEPTED": "pass",
         "CANARY-TEXT": "pass",
+        "MEMORY-ACCEPTED": "pass",
         "SPEC-ACTIVE": "pass",
         "SPEC-EQUAL": "pass",
     }

@@ -44,6 +44,27 @@ class CanaryFacts:
     broken: Annotated[list[str], "roads to the draft whose digit of a drafted token is wrong"]
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryFacts:
+    """The memory canary: a draft that knows the twin's answers by heart, served with the twin.
+
+    It was fitted to the states of the trained boundaries, extracted without SGLang's capture.
+    """
+
+    refusal: Annotated[str | None, "the exception with which the server stopped; null: it served"]
+    source: Annotated[str, "class that computed the states the draft was fitted to"]
+    verify_steps: Annotated[int, "times that the target verified a drafted token"]
+    kept: Annotated[list[int], "verify steps in which 0 or 1 drafts were kept"]
+    accept_length: Annotated[
+        float, "tokens of a verify step, the target's own one included; 0: there was no step"
+    ]
+    most: Annotated[float, "accept length when all that is drafted is right"]
+    drafts: Annotated[int, "drafted tokens that were looked at"]
+    right: Annotated[int, "drafted tokens that the target says as well"]
+    wrong: Annotated[list[str], "states whose digit of a drafted token is wrong"]
+    same_text: Annotated[bool, "the twin's answers are those that the draft was fitted to"]
+
+
 def accept_length(kept: Sequence[int]) -> float:
     """Return the mean of tokens that a verify step gives, from how many kept 0, 1, ... drafts.
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Annotated, Any, get_args, get_type_hints
 
 from eagle3_contracts.class_facts import LendingFacts, ReadingFacts, StepFacts
-from eagle3_contracts.engine_facts import CanaryFacts, EngineFacts
+from eagle3_contracts.engine_facts import CanaryFacts, EngineFacts, MemoryFacts
 from eagle3_contracts.static_facts import (
     AlgoFacts,
     ArchFacts,
@@ -291,6 +291,7 @@ Record = (
     | LendingFacts
     | EngineFacts
     | CanaryFacts
+    | MemoryFacts
     | EnvironmentFacts
 )
 
@@ -327,6 +328,7 @@ GROUPS: Mapping[str, tuple[type[Record], Tier]] = {
     "lending": (LendingFacts, Tier.MODEL),
     "engine": (EngineFacts, Tier.ENGINE),
     "canary": (CanaryFacts, Tier.ENGINE),
+    "memory": (MemoryFacts, Tier.ENGINE),
 }
 """Name of each group in rules, its record, and the cheapest tier that yields it."""
 

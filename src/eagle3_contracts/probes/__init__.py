@@ -57,6 +57,7 @@ def probes() -> tuple[Probe, ...]:
     from eagle3_contracts.probes.canary import CanaryProbe
     from eagle3_contracts.probes.engine import EngineProbe
     from eagle3_contracts.probes.load import LoadProbe
+    from eagle3_contracts.probes.memory import MemoryProbe
     from eagle3_contracts.probes.model import ModelProbe
     from eagle3_contracts.probes.parts import parts
     from eagle3_contracts.probes.questions import QuestionProbe
@@ -72,6 +73,7 @@ def probes() -> tuple[Probe, ...]:
         QuestionProbe(),
         EngineProbe(),
         CanaryProbe(),
+        MemoryProbe(),
     )
 
 

@@ -27,7 +27,7 @@ from eagle3_contracts.facts import (
 from eagle3_contracts.flags import parse_flags
 from eagle3_contracts.modelconfig import Config, Mistake
 from eagle3_contracts.probes import Request, Yield
-from eagle3_contracts.subject import ResolvedModel, ResolvedSubject, Tensor, Training
+from eagle3_contracts.subject import ResolvedModel, ResolvedSubject, Tensor
 
 UNPACKED = ("BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2", "I8")
 """Dtypes of weight matrices that hold one number in one element."""
@@ -82,6 +82,14 @@ def boundaries(ids: Sequence[int], convention: str) -> list[int]:
     i + 1, its input and the HF ``hidden_states`` entry i are boundary i.
     """
     return [layer + _SHIFTS[convention] for layer in ids]
+
+
+def trained_boundaries(subject: ResolvedSubject) -> list[int] | None:
+    """Return the boundaries that the draft was trained on; None: nobody wrote them down."""
+    training = subject.training
+    if training is None or training.layer_ids is None or training.convention is None:
+        return None
+    return boundaries(training.layer_ids, training.convention)
 
 
 def shift_between(ids: Sequence[int] | None, others: Sequence[int] | None) -> int | None:
@@ -171,16 +179,10 @@ def _training(subject: ResolvedSubject) -> Record | Gap:
     return TrainingFacts(
         layer_ids=ids,
         convention=training.convention,
-        boundaries=_trained(training),
+        boundaries=trained_boundaries(subject),
         tool=training.tool,
         shift_to_draft=shift_between(ids, draft_ids),
     )
-
-
-def _trained(training: Training) -> list[int] | None:
-    if training.layer_ids is None or training.convention is None:
-        return None
-    return boundaries(training.layer_ids, training.convention)
 
 
 def _checkpoint(draft: ResolvedModel | None) -> Record | Gap:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from sglang.srt.entrypoints.engine import Engine
-from sglang.srt.speculative import eagle_utils
 
 from eagle3_contracts.serving.sglang import kernels
+from eagle3_contracts.serving.sglang.verified import Verified, watch
 
 _CPU = {
     "attention_backend": "triton",
@@ -80,13 +79,13 @@ def generate(engine: Engine, prompts: Sequence[Sequence[int]], count: int) -> li
     return [_answer(output) for output in outputs]
 
 
-def watched() -> list[tuple[list[int], list[int]]]:
+def watched() -> list[Verified]:
     """Return every verification so far: the drafted ids after the last token, and the target's.
 
     With trees the ids are those of all branches, in the order of the verification.
     """
     lines = Path(_DRAFTED).read_text().splitlines() if Path(_DRAFTED).exists() else []
-    return [(row["drafted"], row["target"]) for line in lines for row in json.loads(line)]
+    return [(drafted, target) for line in lines for drafted, target in json.loads(line)]
 
 
 def _answer(output: Mapping[str, Any]) -> Answer:
@@ -100,17 +99,10 @@ def _answer(output: Mapping[str, Any]) -> Answer:
 
 def _watch() -> None:
     """Let the schedulers write down what they verify; they are forked, and inherit the patch."""
-    original, file = eagle_utils.verify_tree_greedy_func, Path(_DRAFTED).absolute()
+    file = Path(_DRAFTED).absolute()
 
-    def verify(*args: Any, **kwargs: Any) -> Any:
-        rows = zip(_rows(kwargs["candidates"]), _rows(kwargs["target_predict"]), strict=True)
-        line = [{"drafted": drafted[1:], "target": target} for drafted, target in rows]
+    def note(verified: list[Verified]) -> None:
         with file.open("a") as log:
-            log.write(json.dumps(line) + "\n")
-        return original(*args, **kwargs)
+            log.write(json.dumps(verified) + "\n")
 
-    eagle_utils.verify_tree_greedy_func = verify
-
-
-def _rows(ids: torch.Tensor) -> list[list[int]]:
-    return [[int(token) for token in row] for row in ids.tolist()]
+    watch(note)

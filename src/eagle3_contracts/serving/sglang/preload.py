@@ -15,8 +15,8 @@ from transformers.conversion_mapping import (  # noqa: E402
     get_checkpoint_conversion_mapping,
 )
 
-import eagle3_contracts.serving.sglang.questions  # noqa: E402
-import eagle3_contracts.serving.sglang.scheduler  # noqa: E402, F401
+import eagle3_contracts.serving.sglang.memory  # noqa: E402
+import eagle3_contracts.serving.sglang.questions  # noqa: E402, F401
 
 torch.set_num_threads(1)
 load_plugins()

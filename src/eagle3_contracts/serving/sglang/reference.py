@@ -58,20 +58,25 @@ def prepare(
 def _make(
     kind: Any, config: Mapping[str, Any], prefix: str, prompt: Sequence[int], folder: Path
 ) -> None:
-    model = _build(kind, config)
+    model = _built(kind, config)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         model.save_pretrained(name)
         tensors = load_file(Path(name, _WEIGHTS))
         save_file({prefix + key: value for key, value in tensors.items()}, Path(name, _WEIGHTS))
-        states = _boundaries(model, prompt, config["num_hidden_layers"])
-        save_file({str(k): state for k, state in enumerate(states)}, Path(name, _STATES))
+        states = boundaries(model, torch.tensor([list(prompt)]))
+        save_file({str(k): state[0] for k, state in enumerate(states)}, Path(name, _STATES))
         # Another process may have made the same; then its folder stays.
         with contextlib.suppress(OSError):
             Path(name).rename(folder)
             Path(name).mkdir()
 
 
-def _build(kind: Any, config: Mapping[str, Any]) -> Any:
+def build(config: Mapping[str, Any]) -> Any:
+    """Return the model itself, with the weights that it always has; LookupError as `prepare`."""
+    return _built(_kind(config), config)
+
+
+def _built(kind: Any, config: Mapping[str, Any]) -> Any:
     torch.manual_seed(_SEED)
     model = kind(kind.config_class.from_dict(dict(config))).eval()
     with torch.no_grad():
@@ -112,7 +117,9 @@ def _kind(config: Mapping[str, Any]) -> Any:
 
 
 @torch.no_grad()
-def _boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torch.Tensor]:
+def boundaries(model: Any, ids: torch.Tensor) -> list[torch.Tensor]:
+    """Return boundaries 0 to n, [rows, tokens, hidden] each, for rows of token ids."""
+    num_layers = model.config.get_text_config().num_hidden_layers
     layers = decoder_layers(model, num_layers)
     last: list[torch.Tensor] = []
 
@@ -121,8 +128,8 @@ def _boundaries(model: Any, prompt: Sequence[int], num_layers: int) -> list[torc
 
     hook = layers[-1].register_forward_hook(keep)
     try:
-        output = model(torch.tensor([list(prompt)]), output_hidden_states=True, use_cache=False)
+        output = model(ids, output_hidden_states=True, use_cache=False)
     finally:
         hook.remove()
     states = (*output.hidden_states[:num_layers], last[-1])
-    return [state[0].contiguous() for state in states]
+    return [state.contiguous() for state in states]

@@ -69,6 +69,10 @@ class Plan:
     """Where the target's weights come from, when transformers has its class."""
     context: int = 128
     """Tokens that one sequence may have."""
+    steps: int = 3
+    """Tokens that are drafted between two verifications."""
+    draft_load_format: str = "dummy"
+    """Without weights of its own, a draft gets random ones."""
 
     def flags(self) -> list[str]:
         """Return the command line of the server."""
@@ -79,10 +83,10 @@ class Plan:
             flags += [
                 f"--speculative-algorithm={self.algorithm}",
                 f"--speculative-draft-model-path={self.draft}",
-                "--speculative-num-steps=3",
+                f"--speculative-num-steps={self.steps}",
                 "--speculative-eagle-topk=1",
-                "--speculative-num-draft-tokens=4",
-                "--speculative-draft-load-format=dummy",
+                f"--speculative-num-draft-tokens={self.steps + 1}",
+                f"--speculative-draft-load-format={self.draft_load_format}",
             ]
         return flags
 

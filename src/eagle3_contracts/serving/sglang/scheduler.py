@@ -103,6 +103,12 @@ def _generated(request: Any, new_tokens: int) -> Generated:
     return Generated([int(i) for i in request.output_ids][:new_tokens], [int(n) for n in kept])
 
 
+def total_kept(served: Sequence[Generated]) -> list[int]:
+    """Return how many verify steps of all requests kept 0, 1, ... drafts."""
+    longest = max((len(one.kept) for one in served), default=0)
+    return [sum(one.kept[at] for one in served if at < len(one.kept)) for at in range(longest)]
+
+
 @answered
 def serve_twins(payload: Payload) -> dict[str, Any]:
     """Serve the twins of target and draft; without an ``algorithm``, nothing is drafted.
@@ -123,7 +129,4 @@ def serve_twins(payload: Payload) -> dict[str, Any]:
                 with needed("serving the target without a draft"):
                     raise
             return {"refused": f"{type(error).__name__}: {error}"}
-    kept = [list(one.kept) for one in served]
-    longest = max(map(len, kept), default=0)
-    total = [sum(one[at] for one in kept if at < len(one)) for at in range(longest)]
-    return {"outputs": [one.output_ids for one in served], "kept": total}
+    return {"outputs": [one.output_ids for one in served], "kept": total_kept(served)}
