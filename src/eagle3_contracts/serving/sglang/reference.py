@@ -23,6 +23,8 @@ from eagle3_contracts.serving.sglang.capture import decoder_layers
 
 _SEED = 20240229
 _WEIGHTS, _STATES = "model.safetensors", "boundaries.safetensors"
+_IN_BFLOAT16 = (".sinks", ".act_fn.alpha_p", ".act_fn.alpha_n")
+"""Parameters that SGLang keeps in bfloat16 whatever the model's dtype is: gpt-oss, xIELU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,8 @@ def _built(kind: Any, config: Mapping[str, Any]) -> Any:
             if parameter.dim() == 1:
                 # Norm weights of exactly one would hide a norm that is applied or left out.
                 parameter.mul_(1 + 0.2 * torch.randn_like(parameter))
-            if name.endswith("sinks"):
-                # SGLang keeps the sinks of gpt-oss in bfloat16 whatever the model's dtype is.
-                parameter.copy_(parameter.bfloat16())
+            if name.endswith(_IN_BFLOAT16):
+                parameter.data = parameter.bfloat16()
     return model
 
 
