@@ -24,7 +24,7 @@ def write_sample(
     packed: bool = False,
 ) -> Path:
     """Write one sample: ``tokens`` [T], ``states`` [T, k, H], ``last`` [T, H]; return its file."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if layout is Layout.SPECFORGE:
         data = specforge_dict(tokens, states, last)
         return write_ckpt(folder / f"data_{number}.ckpt{'.gz' if packed else ''}", data)

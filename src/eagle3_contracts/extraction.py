@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eagle3_contracts.facts import CaptureFacts, Gap, GapKind
 from eagle3_contracts.features import wording
 from eagle3_contracts.features.dump import Damage, Dump
-from eagle3_contracts.features.match import Fit, Match
+from eagle3_contracts.features.match import Fit, Match, Trouble
 from eagle3_contracts.probes import Request
 from eagle3_contracts.probes.features import Identified, identify
 from eagle3_contracts.probes.model import ModelProbe
@@ -38,7 +38,8 @@ class Finding:
     """One sentence about a slot, or about the whole when ``slot`` is empty.
 
     ``samples`` are those it is about, ``match`` is the one of them that fits worst, ``captured``
-    the boundary that SGLang will capture in the place of the slot.
+    the boundary that SGLang will capture in the place of the slot. ``troubles`` are what is wrong,
+    of :class:`Trouble` or, of a damaged sample, of :class:`~eagle3_contracts.features.dump.Kind`.
     """
 
     slot: str
@@ -47,6 +48,7 @@ class Finding:
     samples: tuple[str, ...] = ()
     match: Match | None = None
     captured: int | None = None
+    troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def _captured(capture: CaptureFacts | Gap | None) -> tuple[int, ...] | None:
 
 
 def _of_damage(damage: Damage) -> Finding:
-    return Finding("", Verdict.FAIL, str(damage), (damage.sample,))
+    return Finding("", Verdict.FAIL, str(damage), (damage.sample,), troubles=(damage.kind,))
 
 
 def _of_capture(capture: CaptureFacts | Gap | None, count: int) -> Iterator[Finding]:
@@ -195,35 +197,69 @@ def _of_slot(
         captured = None
         if context.captured is not None and at < len(context.captured):
             captured = context.captured[at]
-        differs, relation = _relation(match, captured, context)
-        verdict = _verdict(match, differs)
-        text = f"{slot} {wording.say(match)}{relation}{_where(group, found)}"
-        yield Finding(slot, verdict, text, tuple(group), match, captured)
+        relation = _relation(match, captured, context)
+        repeated = _repeated(match, at, relation, context)
+        text = f"{slot} {wording.say(match)}{relation.text}{repeated.text}{_where(group, found)}"
+        troubles = _troubles(match, relation, repeated)
+        yield Finding(
+            slot, _verdict(match, troubles), text, tuple(group), match, captured, troubles
+        )
 
 
-def _verdict(match: Match, differs: bool) -> Verdict:
-    if differs or match.fit not in (Fit.SAME, *_UNSURE):
-        return Verdict.FAIL
-    return Verdict.INCONCLUSIVE if match.fit in _UNSURE else Verdict.PASS
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """What a slot is beside what it should be: what is wrong, and the words that say it."""
+
+    trouble: Trouble | None = None
+    text: str = ""
 
 
-def _relation(match: Match, captured: int | None, context: _Context) -> tuple[bool, str]:
-    """Return whether SGLang will capture something else in this place, and the words for it."""
+def _troubles(match: Match, *relations: _Relation) -> tuple[Trouble, ...]:
+    found = (match.trouble, *(relation.trouble for relation in relations))
+    return tuple(trouble for trouble in found if trouble is not None)
+
+
+def _verdict(match: Match, troubles: tuple[Trouble, ...]) -> Verdict:
+    if not troubles:
+        return Verdict.PASS
+    is_unsure = match.fit in _UNSURE and troubles == (match.trouble,)
+    return Verdict.INCONCLUSIVE if is_unsure else Verdict.FAIL
+
+
+def _relation(match: Match, captured: int | None, context: _Context) -> _Relation:
+    """Compare a slot with what SGLang will capture in its place."""
     if captured is None or match.fit is Fit.NONE:
-        return False, ""
+        return _Relation()
     best, second = match.best, match.second
     will = f"; SGLang will capture boundary {captured}"
     if match.fit is Fit.UNCLEAR and second is not None and captured in (best.k, second.k):
-        return False, will
+        return _Relation(None, will)
     if best.normed:
-        return True, f"{will} before the norm"
+        return _Relation(Trouble.NORMED, f"{will} before the norm")
     if best.k == captured:
-        return False, "; SGLang will capture it"
+        return _Relation(None, "; SGLang will capture it")
     if context.is_reordered:
-        return True, f"{will} here: the same boundaries in another order"
+        text = f"{will} here: the same boundaries in another order"
+        return _Relation(Trouble.REORDERED, text)
     if abs(best.k - captured) == 1:
-        return True, f"{will}: off by one"
-    return True, will
+        return _Relation(Trouble.OFF_BY_ONE, f"{will}: off by one")
+    return _Relation(Trouble.OTHER_LAYER, will)
+
+
+def _repeated(match: Match, at: int, relation: _Relation, context: _Context) -> _Relation:
+    """Look for a slot that is the same state, of which one is right if SGLang captures it."""
+    is_known = bool(relation.text)
+    if is_known and relation.trouble is None:
+        return _Relation()
+    others = context.slots if is_known else context.slots[:at]
+    for other, state in enumerate(others):
+        if other != at and _is_same(match, state):
+            return _Relation(Trouble.REPEATED, f"; slot {other} is the same")
+    return _Relation()
+
+
+def _is_same(one: Match, two: Match) -> bool:
+    return Fit.NONE not in (one.fit, two.fit) and (one.best, one.fit) == (two.best, two.fit)
 
 
 def _where(group: Column, found: Identified) -> str:
@@ -237,12 +273,21 @@ def _where(group: Column, found: Identified) -> str:
 def _of_last(column: Column, found: Identified) -> Iterator[Finding]:
     for group in _groups(column):
         match = max(group.values(), key=lambda match: match.error)
-        differs = match.fit is not Fit.NONE and match.best.k != found.num_layers
-        after = f"; the last layer is {found.num_layers - 1}" if differs else ""
-        if match.fit is Fit.SAME and not differs and not match.best.normed:
-            after = ", before the final norm"
-        text = f"the {LAST} {wording.say(match)}{after}{_where(group, found)}"
-        yield Finding(LAST, _verdict(match, differs), text, tuple(group), match)
+        relation = _relation_of_last(match, found.num_layers)
+        text = f"the {LAST} {wording.say(match)}{relation.text}{_where(group, found)}"
+        troubles = _troubles(match, relation)
+        yield Finding(LAST, _verdict(match, troubles), text, tuple(group), match, troubles=troubles)
+
+
+def _relation_of_last(match: Match, num_layers: int) -> _Relation:
+    """Compare the last state with what it is called."""
+    if match.fit is not Fit.NONE and match.best.k != num_layers:
+        is_next = match.best.k == num_layers - 1
+        trouble = Trouble.OFF_BY_ONE if is_next else Trouble.OTHER_LAYER
+        return _Relation(trouble, f"; the last layer is {num_layers - 1}")
+    if match.fit is Fit.SAME and not match.best.normed:
+        return _Relation(None, ", before the final norm")
+    return _Relation()
 
 
 def _fix(context: _Context, capture: CaptureFacts | Gap | None, num_layers: int) -> str:

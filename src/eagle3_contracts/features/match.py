@@ -29,6 +29,25 @@ class Fit(StrEnum):
     NONE = "none"  # no boundary of this target on these tokens
 
 
+class Trouble(StrEnum):
+    """What is wrong with a slot, one word for programs; a sentence says the same."""
+
+    OFF_BY_ONE = "off-by-one"  # the boundary beside the one that SGLang will capture
+    OTHER_LAYER = "other-layer"
+    REORDERED = "reordered"  # what SGLang will capture, in another order
+    REPEATED = "repeated"  # the state of an earlier slot once more
+    NORMED = "normed"  # after the final norm; SGLang captures before it
+    NEXT_TOKEN = "next-token"  # every row is that of a neighbouring token
+    ROW_LEFT_OUT = "row-left-out"
+    ROW_PUT_IN = "row-put-in"
+    OTHER_TOKENS = "other-tokens"  # the target was run on other tokens from some token on
+    SPOILT_ROWS = "spoilt-rows"
+    SCALED = "scaled"
+    FOREIGN = "foreign"  # no state of this target on these tokens
+    IMPRECISE = "imprecise"
+    ALIKE = "alike"
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """The best boundary of a slot, and how far it is from the second best.
@@ -54,9 +73,27 @@ class Match:
         """How many times farther the second best is; at most a million."""
         return min(self.second_error / max(self.error, 1e-12), 1e6)
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong with the rows, whatever the boundary should be."""
+        if self.fit is not Fit.CUT or not self.offset:
+            return _TROUBLES.get(self.fit)
+        return Trouble.ROW_LEFT_OUT if self.offset > 0 else Trouble.ROW_PUT_IN
+
     def as_json(self) -> dict[str, Any]:
         """Return the match as a JSON object."""
         return asdict(self)
+
+
+_TROUBLES = {
+    Fit.NEAR: Trouble.IMPRECISE,
+    Fit.UNCLEAR: Trouble.ALIKE,
+    Fit.SHIFTED: Trouble.NEXT_TOKEN,
+    Fit.CUT: Trouble.OTHER_TOKENS,
+    Fit.ROWS: Trouble.SPOILT_ROWS,
+    Fit.SCALED: Trouble.SCALED,
+    Fit.NONE: Trouble.FOREIGN,
+}
 
 
 def match_from_json(data: Mapping[str, Any]) -> Match:

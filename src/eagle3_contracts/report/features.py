@@ -107,6 +107,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "slot": finding.slot.removeprefix("slot ") if finding.slot != LAST else "last",
         "verdict": str(finding.verdict),
+        "troubles": [str(trouble) for trouble in finding.troubles],
         "text": finding.text,
         "samples": list(finding.samples),
         "captured": finding.captured,
